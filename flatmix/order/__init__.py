@@ -1,0 +1,246 @@
+"""step -> the language and window of every row of its batch. Integers only: no files, no clock, no random state.
+
+`Order` joins the maps of this package, each in a module of its own, in the sequence in which a row goes through them:
+
+    timeline     (step, row) -> slot
+    selector     slot -> language
+    counts       slot -> occurrences of each language in each stream before it
+    shuffle      (stream, occurrence) -> (epoch, window), by `permutation`
+    windows      window -> tokens
+
+This is version 1 of the order. What it gives for equal settings never changes.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatmix.order import kernels
+from flatmix.order.counts import Counts
+from flatmix.order.permutation import language_key
+from flatmix.order.selector import SELECTORS, Draw, Phase, checked_weights, languages_of
+from flatmix.order.shuffle import Shuffle, buffer_orders
+from flatmix.order.timeline import Entry, Timeline, whole_number
+from flatmix.order.windows import auto_block_windows, auto_buffer_blocks
+
+__all__ = ["VERSION", "Order", "Rows", "Size", "Timeline"]
+
+VERSION = 1
+
+Size = int | Mapping[str, int] | str  # of blocks and buffers: for all languages, for each, or "auto"
+Phases = Sequence[tuple[int, Mapping[str, float]]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one step: int64[rows] each.
+
+    `language` counts in the sequence of the order's languages, `place` the windows of a shuffle buffer as its blocks
+    hold them.
+    """
+
+    slot: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    language: NDArray[np.int64]
+    occurrence: NDArray[np.int64]
+    epoch: NDArray[np.int64]
+    minipoch: NDArray[np.int64]
+    place: NDArray[np.int64]
+    window: NDArray[np.int64]
+
+
+class Order:
+    """The data order of a run.
+
+    Args:
+        windows: the windows of each language; the sequence of its keys is that of the languages.
+        weights: the weight of each language from slot 0 on; one that is not named has weight 0.
+        phases: later weights, as (first slot, weights); first slots rise and are multiples of `streams`.
+        seed: 0 to 2^64 - 1.
+        batch: rows a step, a multiple of `streams`; or
+        timeline: (first step, first slot, batch) entries, the first at (0, 0).
+        streams: how many independent shuffles there are.
+        selector: "hash" or "balanced".
+        sequences_per_read_block: Q, windows in a read block: for all, for each language, or "auto".
+        read_blocks_per_shuffle_buffer: P, likewise.
+        window_tokens: tokens of a window; "auto" blocks need it.
+        keys: K of some languages, in place of that made from seed and name.
+
+    Raises ValueError, naming value and setting, for whatever cannot be an order.
+    """
+
+    def __init__(
+        self,
+        windows: Mapping[str, int],
+        weights: Mapping[str, float],
+        phases: Phases | None = None,
+        *,
+        seed: int,
+        streams: int,
+        batch: int | None = None,
+        timeline: Sequence[Entry] | None = None,
+        selector: str = "hash",
+        sequences_per_read_block: Size = "auto",
+        read_blocks_per_shuffle_buffer: Size = "auto",
+        window_tokens: int | None = None,
+        keys: Mapping[str, int] | None = None,
+    ):
+        self.names = tuple(windows)
+        self.seed = _word(seed, "seed")
+        self.streams = whole_number(streams, "streams", 1)
+        if (batch is None) == (timeline is None):
+            raise ValueError(f"batch={batch}, timeline={timeline}: give one of them")
+        self.timeline = Timeline(((0, 0, batch),) if timeline is None else timeline, self.streams)  # pyright: ignore[reportArgumentType]
+        if selector not in SELECTORS:
+            raise ValueError(f"selector is {selector!r}: take one of {', '.join(SELECTORS)}")
+        self.selector = selector
+        self.phases = self._phases([(0, weights), *(phases or ())])
+        _only_known(keys or {}, self.names, "keys")
+        keys = {name: _word(key, f"the key of {name!r}") for name, key in (keys or {}).items()}
+        self._sizes = sequences_per_read_block, read_blocks_per_shuffle_buffer, window_tokens
+        self.keys = {name: keys.get(name, language_key(self.seed, name)) for name in self.names}
+        buffers = buffer_orders()
+        weighted = {index for phase in self.phases for index, weight in enumerate(phase.weights) if weight > 0}
+        self.shuffles: dict[int, Shuffle] = {}
+        """The shuffle of each language, by index, that has a weight in some phase."""
+        for index, (name, count) in enumerate(windows.items()):
+            count = whole_number(count, f"the windows of {name!r}", 0)
+            if index in weighted:
+                block, buffer = self._block_and_buffer(name, count)
+                self.shuffles[index] = Shuffle(name, count, self.streams, block, buffer, self.keys[name], buffers)
+        self._draw = Draw(selector, self.seed)
+        self._counts = Counts(self._draw, self.phases, self.streams, len(self.names))
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """Windows that each epoch of a language leaves out, others each time."""
+        return {shuffle.name: shuffle.left_out for shuffle in self.shuffles.values()}
+
+    def rows(self, step: int, counts: NDArray[np.int64] | None = None, rows: Sequence[int] | None = None) -> Rows:
+        """The rows of a step, in the sequence of the batch: slot, language, occurrence, epoch, window and more.
+
+        counts: int64[streams, languages] before the step's first slot, where they are known already.
+        rows: which rows of the batch, 0 to batch - 1; all without it.
+        """
+        first, batch = self.timeline.first_slot(step), self.timeline.batch(step)
+        before = self.counts(first) if counts is None else self._checked_counts(first, counts)
+        # languages[position, stream] -> [stream, position], as the rows stand in the batch
+        languages = np.ascontiguousarray(self.languages(first, first + batch).reshape(-1, self.streams).T)
+        occurrence = np.empty_like(languages)
+        kernels.number_occurrences(languages, before, occurrence)
+        stream = np.repeat(np.arange(self.streams), batch // self.streams)
+        slot = self.timeline.slots(step)
+        language, occurrence = languages.reshape(-1), occurrence.reshape(-1)
+        if rows is not None:
+            chosen = np.asarray(rows, np.int64)
+            slot, stream, language, occurrence = slot[chosen], stream[chosen], language[chosen], occurrence[chosen]
+        result = Rows(slot, stream, language, occurrence, *(np.empty_like(slot) for _ in range(4)))
+        for index in np.unique(language).tolist():
+            own = np.flatnonzero(language == index)
+            places = self.shuffles[index].locate(stream[own], occurrence[own])
+            result.epoch[own], result.minipoch[own] = places.epoch, places.minipoch
+            result.place[own], result.window[own] = places.place, places.window
+        return result
+
+    def counts(self, slot: int) -> NDArray[np.int64]:
+        """Occurrences before a slot, a multiple of the streams: int64[streams, languages]."""
+        return self._counts.before(self._checked_slot(slot))
+
+    def remember(self, slot: int, counts: NDArray[np.int64]) -> None:
+        """Takes int64[streams, languages] for the counts before `slot`, so that `hash` counts on from there."""
+        slot = self._checked_slot(slot)
+        self._counts.remember(slot, self._checked_counts(slot, counts))
+
+    def languages(self, start: int, stop: int) -> NDArray[np.int64]:
+        """The language of each of the slots start .. stop - 1: int64[stop - start]. Nothing is counted."""
+        start = whole_number(start, "start", 0)
+        return languages_of(self._draw, self.phases, start, whole_number(stop, "stop", start))
+
+    def _phases(self, phases: Phases) -> tuple[Phase, ...]:
+        result: list[Phase] = []
+        for (first, _), (later, _) in pairwise(phases):
+            later = whole_number(later, "the first slot of a phase", 0)
+            if later <= first or later % self.streams:
+                raise ValueError(
+                    f"a phase starts at slot {later} after one at {first}: first slots must rise strictly and be "
+                    f"multiples of streams={self.streams}"
+                )
+        for first, weights in phases:
+            where = f"mixture from slot {first} on"
+            _only_known(weights, self.names, where)
+            checked = checked_weights([*weights.items()], where)
+            by_name = dict(zip(weights, checked, strict=True))
+            phase = Phase.of(int(first), [by_name.get(name, 0.0) for name in self.names])
+            for index in phase.never_drawn():
+                warnings.warn(
+                    f"{where}: the weight of {self.names[index]!r}, {phase.weights[index]}, is too small beside the "
+                    f"others for it to be drawn at all",
+                    stacklevel=3,
+                )
+            result.append(phase)
+        return tuple(result)
+
+    def _block_and_buffer(self, name: str, windows: int) -> tuple[int, int]:
+        """(Q, P) of a language; Q is 0 where `auto` finds no window for each stream."""
+        blocks, buffers, window_tokens = self._sizes
+        block = _size(blocks, name, self.names, "sequences_per_read_block")
+        if block is None:
+            if window_tokens is None:
+                raise ValueError(f'sequences_per_read_block of {name!r} is "auto": that needs window_tokens')
+            block = auto_block_windows(windows, self.streams, whole_number(window_tokens, "window_tokens", 1))
+        buffer = _size(buffers, name, self.names, "read_blocks_per_shuffle_buffer")
+        if buffer is None:
+            buffer = auto_buffer_blocks(max(1, windows // max(1, block) // self.streams))
+        return block, buffer
+
+    def _checked_slot(self, slot: int) -> int:
+        slot = whole_number(slot, "slot", 0)
+        if slot % self.streams:
+            raise ValueError(
+                f"slot {slot} is no multiple of streams={self.streams}: counts are known before those only"
+            )
+        return slot
+
+    def _checked_counts(self, slot: int, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        counts = np.asarray(counts)
+        shape = (self.streams, len(self.names))
+        if counts.shape != shape or not np.issubdtype(counts.dtype, np.integer):
+            raise ValueError(
+                f"counts are {counts.dtype}{list(counts.shape)}: int64[streams, languages] = {shape} needed"
+            )
+        counts = counts.astype(np.int64)
+        if (counts < 0).any() or (counts.sum(axis=1) != slot // self.streams).any():
+            raise ValueError(
+                f"counts before slot {slot} add up to {counts.sum(axis=1).tolist()} by stream: each must be "
+                f"{slot // self.streams}, from numbers that are not below 0"
+            )
+        return counts
+
+
+def _word(value: int, name: str) -> int:
+    number = whole_number(value, name, 0)
+    if number >= 2**64:
+        raise ValueError(f"{name} is {number}: it must be below 2^64")
+    return number
+
+
+def _only_known(given: Mapping[str, object], names: Sequence[str], where: str) -> None:
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ValueError(f"{where}: unknown language {unknown[0]!r}; there are {', '.join(map(repr, names)) or 'none'}")
+
+
+def _size(size: Size, name: str, names: Sequence[str], setting: str) -> int | None:
+    """A block or buffer size of one language; None for "auto", and for a language that a mapping leaves out."""
+    if isinstance(size, Mapping):
+        _only_known(size, names, setting)
+        size = size.get(name, "auto")
+    if isinstance(size, str):
+        if size != "auto":
+            raise ValueError(f'{setting} of {name!r} is {size!r}: take a number, "auto", or a mapping of languages')
+        return None
+    return whole_number(size, f"{setting} of {name!r}", 1)

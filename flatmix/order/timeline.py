@@ -1,0 +1,104 @@
+"""(step, row) <-> slot, by the run's timeline: a list of (first step, first slot, batch).
+
+The samples are a sequence over slots; the timeline says which of them a step takes. A stream's rows stand together in
+the batch, so that hosts with contiguous rows have whole streams.
+"""
+
+import operator
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+Entry = tuple[int, int, int]
+
+_LAST_SLOT = 2**62  # int64 arithmetic on slots, and on sums of two, stays exact
+
+
+def whole_number(value: object, name: str, least: int) -> int:
+    """`value` as an int; a ValueError that names it where it is not a whole number (NumPy's included) >= `least`."""
+    try:
+        number = operator.index(value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool | np.bool):
+        raise ValueError(f"{name} is {value!r}: a whole number is needed")
+    if number < least:
+        raise ValueError(f"{name} is {number}: it must be at least {least}")
+    return number
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """`entries`: (first step, first slot, batch), from (0, 0, batch) on, steps rising, slots and batches multiples of
+    `streams`. An entry holds until the next one's first step.
+
+    Raises ValueError for entries that are not so, naming the entry.
+    """
+
+    entries: Sequence[Entry]
+    streams: int
+
+    def __post_init__(self) -> None:
+        streams = whole_number(self.streams, "streams", 1)
+        entries = tuple(_checked_entry(number, entry, streams) for number, entry in enumerate(self.entries))
+        if not entries or entries[0][:2] != (0, 0):
+            raise ValueError(f"the timeline is {list(entries)}: its first entry must be (0, 0, batch)")
+        for number, (entry, later) in enumerate(pairwise(entries), 1):
+            if later[0] <= entry[0]:
+                raise ValueError(
+                    f"timeline entry {number} is {later} after {entry}: first steps must be strictly increasing"
+                )
+        object.__setattr__(self, "entries", entries)
+        object.__setattr__(self, "streams", streams)
+
+    def entry(self, step: int) -> Entry:
+        """The entry that `step` belongs to. Raises ValueError where `step` is no whole number >= 0."""
+        step = whole_number(step, "step", 0)
+        return self.entries[bisect_right(self.entries, step, key=lambda entry: entry[0]) - 1]
+
+    def batch(self, step: int) -> int:
+        """Rows of that step."""
+        return self.entry(step)[2]
+
+    def first_slot(self, step: int) -> int:
+        """The first slot of that step; its slots are the `batch` from there on. Raises ValueError beyond 2^62."""
+        first_step, first_slot, batch = self.entry(step)
+        slot = first_slot + (operator.index(step) - first_step) * batch
+        if slot > _LAST_SLOT - batch:
+            raise ValueError(f"step {step} has slot {slot}: slots up to 2^62 are supported")
+        return slot
+
+    def slots(self, step: int) -> NDArray[np.int64]:
+        """The slot of each row of that step: int64[batch]."""
+        # slots[position, stream] rise along both axes; a stream's rows stand together
+        first, batch = self.first_slot(step), self.batch(step)
+        return np.arange(first, first + batch, dtype=np.int64).reshape(-1, self.streams).T.reshape(-1)
+
+    def until(self, step: int) -> tuple[Entry, ...]:
+        """The entries that begin at or before `step`."""
+        return tuple(entry for entry in self.entries if entry[0] <= step)
+
+    def with_batch(self, step: int, batch: int) -> "Timeline":
+        """The same up to `step`, which goes on with the same slots in batches of `batch` rows."""
+        past = tuple(entry for entry in self.entries if entry[0] < step)
+        return Timeline((*past, (step, self.first_slot(step), batch)), self.streams)
+
+
+def _checked_entry(number: int, entry: Sequence[object], streams: int) -> Entry:
+    if len(entry) != 3:
+        raise ValueError(f"timeline entry {number} is {entry!r}: it must be (first step, first slot, batch)")
+    step = whole_number(entry[0], f"the first step of timeline entry {number}", 0)
+    slot = whole_number(entry[1], f"the first slot of timeline entry {number}", 0)
+    batch = whole_number(entry[2], f"the batch of timeline entry {number}", 1)
+    for name, value in (("first slot", slot), ("batch", batch)):
+        if value % streams:
+            lower, upper = value // streams * streams, -(-value // streams) * streams
+            near = f"{lower} or {upper}" if lower else str(upper)
+            raise ValueError(
+                f"the {name} of timeline entry {number}, {value}, is no multiple of streams={streams}: take {near}"
+            )
+    return step, slot, batch
