@@ -11,6 +11,7 @@
 This is version 1 of the order. What it gives for equal settings never changes.
 """
 
+import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from flatmix.order.shuffle import Shuffle, buffer_orders
 from flatmix.order.timeline import Entry, Timeline, whole_number
 from flatmix.order.windows import auto_block_windows, auto_buffer_blocks
 
-__all__ = ["VERSION", "Order", "Rows", "Size", "Timeline"]
+__all__ = ["SELECTORS", "VERSION", "Order", "Phases", "Rows", "Size", "Timeline", "whole_number"]
 
 VERSION = 1
 
@@ -114,6 +115,15 @@ class Order:
                 self.shuffles[index] = Shuffle(name, count, self.streams, block, buffer, self.keys[name], buffers)
         self._draw = Draw(selector, self.seed)
         self._counts = Counts(self._draw, self.phases, self.streams, len(self.names))
+
+    def with_timeline(self, timeline: Timeline, phases: Phases | None = None) -> "Order":
+        """The same order of every language, under another timeline and with other later weights."""
+        result = copy.copy(self)
+        result.timeline = timeline
+        first = dict(zip(self.names, self.phases[0].weights, strict=True))
+        result.phases = result._phases([(0, first), *(phases or ())])
+        result._counts = Counts(self._draw, result.phases, self.streams, len(self.names))
+        return result
 
     @property
     def left_out(self) -> dict[str, int]:

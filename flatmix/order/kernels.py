@@ -73,7 +73,7 @@ def draw_languages(scrambled, base, first_slot, languages, last_draws, guide, gu
 def count_positions(scrambled, base, first, stop, last_draws, guide, guide_shift, counts):
     """Adds to counts[r, j] how many of the positions first .. stop - 1 of stream r draw the j-th drawn language.
 
-    Stream by stream, so that its counts stay in the processor's cache; unsigned indices spare the test for negative ones.
+    Stream by stream, so that its counts stay in the processor's cache; unsigned indices need no test for negative ones.
     """
     streams = np.uint64(counts.shape[0])
     for r in range(streams):

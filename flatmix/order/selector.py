@@ -2,8 +2,8 @@
 
 `hash` draws like independent coins: splitmix64 of a sum of seed and slot. `balanced` leaves the scrambler out, so that
 the draws are the multiples of the golden ratio, which fill any interval evenly. Both are pure functions of seed and
-slot: nothing is carried from slot to slot. Thresholds are integers, made once from the weights with exact comparisons; a
-language is found through a table of the draw's leading bits, at the same cost for 2 and for 200 languages.
+slot: nothing is carried from slot to slot. Thresholds are integers, made once from the weights with exact comparisons.
+A language is found through a table of the draw's leading bits, at the same cost for 2 and for 200 languages.
 """
 
 import math

@@ -78,6 +78,12 @@ class Timeline:
         first, batch = self.first_slot(step), self.batch(step)
         return np.arange(first, first + batch, dtype=np.int64).reshape(-1, self.streams).T.reshape(-1)
 
+    def spans(self, step: int) -> list[tuple[int, int, int]]:
+        """What the steps before `step` take, entry by entry: (first step, first slot, the slot after the last)."""
+        entries = [entry for entry in self.entries if entry[0] < step]
+        ends = [entry[0] for entry in entries[1:]] + [step]
+        return [(at, slot, slot + (end - at) * batch) for (at, slot, batch), end in zip(entries, ends, strict=True)]
+
     def until(self, step: int) -> tuple[Entry, ...]:
         """The entries that begin at or before `step`."""
         return tuple(entry for entry in self.entries if entry[0] <= step)
@@ -99,6 +105,6 @@ def _checked_entry(number: int, entry: Sequence[object], streams: int) -> Entry:
             lower, upper = value // streams * streams, -(-value // streams) * streams
             near = f"{lower} or {upper}" if lower else str(upper)
             raise ValueError(
-                f"the {name} of timeline entry {number}, {value}, is no multiple of streams={streams}: take {near}"
+                f"{name} {value} (timeline entry {number}) is no multiple of streams={streams}: take {near}"
             )
     return step, slot, batch

@@ -1,0 +1,277 @@
+"""step -> TokenBatch: the order, the store and the devices joined.
+
+A batch takes its way through the modules of this package in the sequence
+
+    rows       window -> encoded tokens, read from the store
+    buffers    rows of a step -> their tokens, from shuffle buffers or alone
+    host       encoded tokens -> NumPy arrays, or
+    batch      rows of this process -> sharded jax.Arrays, decoded on the devices
+    prefetch   batches ahead of their use
+
+and `state` says where a run stands. Nothing here decides what is in a batch: that is `flatmix.order` alone.
+"""
+
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from jax.sharding import NamedSharding
+from numpy.typing import NDArray
+
+from flatmix.errors import StoreError
+from flatmix.loader.batch import EncodedBatch, Layout, TokenBatch
+from flatmix.loader.buffers import Buffers
+from flatmix.loader.host import HostBatch, host_batch
+from flatmix.loader.memory import resolve_budget
+from flatmix.loader.prefetch import Prefetcher
+from flatmix.loader.rows import PackedRows
+from flatmix.loader.state import Facts, check_past, make_state, parse_state, restore_counts, resumed_timeline
+from flatmix.order import Order, Phases, Timeline, whole_number
+from flatmix.order.timeline import Entry
+from flatmix.order.windows import window_count
+from flatmix.params import FlatTokensParams, MixtureParams, TokenBatchParams
+from flatmix.store import open_store
+
+__all__ = ["HostBatch", "ShufflingLoader", "TokenBatch"]
+
+
+class ShufflingLoader:
+    """Batches of one split of a flat-tokens store, mixed from several languages and shuffled.
+
+    Args:
+        split: "train", "validation" or another split that every language of the mixture has.
+        params: the store, what its order depends on, and what reading may use.
+        mixture: the weights of the languages.
+        token_batch_params: the shape of a batch.
+        sharding: how the rows lie on the devices; everything on one device of this process without it.
+        timeline: (first step, first slot, batch) entries, the last with the batch of `token_batch_params`; for runs
+            that leave slots out, show them again or change the batch. One entry from 0 on without it.
+
+    Everything is checked here: ValueError for settings, StoreError (a ValueError) for a store, language or split.
+    Every process of a run makes the same loader; they do not talk to each other.
+    """
+
+    def __init__(
+        self,
+        split: str,
+        params: FlatTokensParams,
+        mixture: MixtureParams,
+        token_batch_params: TokenBatchParams,
+        sharding: NamedSharding | None = None,
+        timeline: Sequence[Entry] | None = None,
+    ):
+        self.params, self.mixture, self.token_batch_params = params, mixture, token_batch_params
+        self._timeline_given = timeline is not None
+        first = Timeline(((0, 0, token_batch_params.batch),) if timeline is None else timeline, params.streams)
+        if first.entries[-1][2] != token_batch_params.batch:
+            raise ValueError(
+                f"batch is {token_batch_params.batch}, and {first.entries[-1][2]} in the timeline's last entry: they "
+                f"must be equal"
+            )
+        self._sharding = sharding
+        if sharding is not None:
+            self._layout.check(token_batch_params.batch)
+        self._splits = open_store(params.filespec, params.language, params.storage).open(mixture.languages, split)
+        self._check_ids()
+        self.order = self._make_order(first)
+        self._facts = Facts(
+            digests=[opened.digest[:16] for opened in self._splits.values()],
+            window={
+                "len": token_batch_params.len,
+                "tokens": token_batch_params.window,
+                "stride": token_batch_params.window_stride,
+            },
+            keys=dict(mixture.keys or {}),
+        )
+        self._buffers = self._make_buffers()
+        self._iterators: weakref.WeakSet[Prefetcher[EncodedBatch, TokenBatch]] = weakref.WeakSet()
+        self._closed = threading.Event()
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages, in the sequence that `language` of a batch counts in."""
+        return self.order.names
+
+    def load(self, step: int) -> TokenBatch:
+        """The batch of any step, as jax.Arrays over the devices of the sharding.
+
+        Raises ReadError where tokens could not be read; the loader can be used on.
+        """
+        started = time.perf_counter()
+        batch = self._layout.decode(self._prepare(self.order, step))
+        self._waited(time.perf_counter() - started)
+        return batch
+
+    def load_host(self, step: int, rows: Iterable[int] | None = None) -> HostBatch:
+        """The same rows as NumPy arrays, the caller's own: all, or those of the batch that `rows` names."""
+        batch = self.order.timeline.batch(step)
+        chosen = list(range(batch)) if rows is None else [whole_number(row, "row", 0) for row in rows]
+        if chosen and max(chosen) >= batch:
+            raise IndexError(f"row {max(chosen)} of step {step}: its batch has rows 0 to {batch - 1}")
+        encoded, language = self._host_rows(self.order, step, chosen)
+        return host_batch(encoded, self.token_batch_params.len, language)
+
+    def steps(self, start: int = 0, stop: int | None = None) -> Iterator[TokenBatch]:
+        """The batches of the steps start, start + 1, ... up to `stop`, made ahead in the background.
+
+        An error reaches the caller at its own step, and at each later call. `restore` does not change an iterator that
+        has begun.
+        """
+        start = whole_number(start, "start", 0)
+        stop = None if stop is None else whole_number(stop, "stop", 0)
+        self._check_open()
+        order, layout = self.order, self._layout
+
+        def prepare(step: int) -> EncodedBatch:
+            return self._prepare(order, step)
+
+        iterator = Prefetcher(prepare, layout.decode, start, stop, self.params.prefetch, self._waited)
+        self._iterators.add(iterator)
+        return iterator
+
+    def state(self, step: int) -> dict[str, Any]:
+        """Where the run stands before `step`: a small dict of JSON types, equal on every process."""
+        return make_state(self.order, step, self._facts)
+
+    def restore(self, state: Mapping[str, Any]) -> int:
+        """Goes on from a saved state, and returns its step, the one to load next.
+
+        Another batch size than the state's goes on with the same slots. Raises StateError, naming what differs, for a
+        state that another past belongs to; the loader is then as it was.
+        """
+        saved = parse_state(state)
+        timeline = resumed_timeline(
+            saved, self.order.timeline, self.token_batch_params.batch, self._timeline_given, self.params.streams
+        )
+        order = self.order.with_timeline(timeline, self._phases(timeline))
+        check_past(saved, order, self._facts)
+        restore_counts(saved, order)
+        self.order = order
+        return saved.step
+
+    def stats(self, step: int) -> dict[str, dict[str, int | float]]:
+        """Of each language, before `step`: `rows` drawn, `epochs` (its place in the data, in passes over it), and
+        `left_out`, the windows that an epoch leaves out, others each time."""
+        spans = self.order.timeline.spans(whole_number(step, "step", 0))
+        drawn = np.zeros(len(self.languages), np.int64)
+        for _, start, stop in spans:
+            drawn += (self.order.counts(stop) - self.order.counts(start)).sum(axis=0)
+        place = self.order.counts(self.order.timeline.first_slot(step)).sum(axis=0)
+        result: dict[str, dict[str, int | float]] = {}
+        for index, name in enumerate(self.languages):
+            shuffle = self.order.shuffles.get(index)
+            result[name] = {
+                "rows": int(drawn[index]),
+                "epochs": int(place[index]) / shuffle.windows_per_epoch if shuffle else 0.0,
+                "left_out": shuffle.left_out if shuffle else 0,
+            }
+        return result
+
+    def metrics(self) -> dict[str, int | float]:
+        """What reading has cost so far: `seconds_waited` for batches, `rows` and `rows_read_alone`, `bytes_read` (of
+        tokens, before compression), `buffers_filled`, and `buffer_fill`, the share of the buffers of use now."""
+        return {**vars(self._buffers.metrics), "buffer_fill": self._buffers.fill_rate()}
+
+    def close(self) -> None:
+        """Ends the background threads and gives the buffers' memory back. A closed loader loads nothing more."""
+        self._closed.set()
+        for iterator in list(self._iterators):
+            iterator.close()
+        self._buffers.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def _layout(self) -> Layout:
+        """Made late without a sharding: `load_host` then starts no device."""
+        return Layout(self._sharding, self.token_batch_params.len)
+
+    def _check_ids(self) -> None:
+        limit = self.params.vocab_size
+        for name, split in self._splits.items():
+            if limit is not None and split.max_token_id >= limit:
+                raise StoreError(
+                    f"language {name!r} has ids up to {split.max_token_id}, and vocab_size is {limit}: take at least "
+                    f"{split.max_token_id + 1}, or a store made with the model's tokenizer"
+                )
+
+    def _make_order(self, timeline: Timeline) -> Order:
+        mixture, params, shape = self.mixture, self.params, self.token_batch_params
+        weighted = {
+            name
+            for weights in (mixture.weights, *(w for _, w in mixture.phases or ()))
+            for name, weight in weights.items()
+            if weight
+        }
+        windows: dict[str, int] = {}
+        for name, split in self._splits.items():
+            windows[name] = window_count(split.tokens, shape.window, shape.window_stride)
+            if not windows[name] and name in weighted:
+                raise ValueError(
+                    f"language {name!r} has {split.tokens} tokens, and one window needs {shape.window}: shorten the "
+                    f"windows, or leave the language out of the weights"
+                )
+        return Order(
+            windows,
+            mixture.weights,
+            self._phases(timeline),
+            seed=params.seed,
+            streams=params.streams,
+            timeline=timeline.entries,
+            selector=mixture.selector,
+            sequences_per_read_block=params.sequences_per_read_block,
+            read_blocks_per_shuffle_buffer=params.read_blocks_per_shuffle_buffer,
+            window_tokens=shape.window,
+            keys=mixture.keys,
+        )
+
+    def _phases(self, timeline: Timeline) -> Phases:
+        """The later weights of the mixture, from their slots on."""
+        return [(timeline.first_slot(step), weights) for step, weights in self.mixture.phases or ()]
+
+    def _make_buffers(self) -> Buffers:
+        shape, shuffles = self.token_batch_params, self.order.shuffles
+        splits = list(self._splits.values())
+        return Buffers(
+            sources={
+                index: PackedRows(
+                    splits[index].reader(self.params.threads), shuffle.windows, shape.window, shape.window_stride
+                )
+                for index, shuffle in shuffles.items()
+            },
+            shuffles=shuffles,
+            weights={index: max(phase.weights[index] for phase in self.order.phases) for index in shuffles},
+            streams=self.params.streams,
+            window=shape.window,
+            budget=resolve_budget(self.params.memory_budget),
+        )
+
+    def _prepare(self, order: Order, step: int) -> EncodedBatch:
+        """The rows of this process's devices, on their way there."""
+        batch = order.timeline.batch(step)
+        self._layout.check(batch)
+        own = self._layout.own_rows(batch)
+        return self._layout.to_devices(batch, own, *self._host_rows(order, step, own))
+
+    def _host_rows(self, order: Order, step: int, rows: Sequence[int]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """uint32[rows, window] and the language of each row, in new memory: jax may keep it as its own."""
+        self._check_open()
+        addresses = order.rows(step, rows=rows)
+        encoded = np.empty((len(rows), self.token_batch_params.window), np.uint32)
+        self._buffers.fetch(addresses, encoded)
+        return encoded, addresses.language
+
+    def _check_open(self) -> None:
+        if self._closed.is_set():
+            raise ValueError("this loader is closed: make a new one")
+
+    def _waited(self, seconds: float) -> None:
+        self._buffers.metrics.seconds_waited += seconds
