@@ -1,0 +1,172 @@
+"""A span of an array -> memory that the caller owns, as a future.
+
+The one promise is that `result()` returns when every entry of the span stands in `out`, and raises ReadError when
+that cannot be: a missing, shortened or altered chunk is never filled with something else. Behind the `Reader`
+protocol stands TensorStore, which decodes straight into `out`, outside the GIL, many spans at once; tests put fakes
+behind the same protocol.
+
+Cost: 0.1 to 0.2 ms for a row read alone among others, most of it the decoding of one chunk; 3 to 5 ns of CPU a token in
+long spans. Each reader keeps up to CACHE_BYTES of shard indexes and of the chunks used last, so that a row read
+alone costs one request instead of two where the split has some ten shards or fewer. Threads are counted for the
+process, not for each reader.
+"""
+
+import functools
+import os
+from typing import Protocol
+
+import numpy as np
+import tensorstore as ts
+
+from flatmix.errors import ReadError, StoreError
+from flatmix.store.format import ENCODED_TOKENS, PieceDigests
+from flatmix.store.metadata import ArrayMetadata
+
+CACHE_BYTES = 2**20
+_CHECK_VALUES = 2**20  # values read at once when all of an array is read: 4 to 8 MB
+
+_used = _forked = False
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = _used  # TensorStore's threads did not come along, and it aborts the process that misses them
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class Future(Protocol):
+    """A read that is under way."""
+
+    def result(self, timeout: float | None = None) -> None:
+        """Waits until `out` is filled, at most `timeout` seconds (TimeoutError); ReadError when it cannot be filled."""
+        ...
+
+
+class Reader(Protocol):
+    """Spans of encoded_tokens -> memory that the caller owns."""
+
+    def read(self, start: int, stop: int, out: np.ndarray) -> Future:
+        """Begins to fill `out`, uint32[stop - start], C-contiguous and writeable, with the tokens [start, stop).
+
+        `out` must stay untouched until `result()` has returned; after a timeout or an error it may still be written
+        to, and must not be used for anything else. IndexError for a span outside the array, ValueError for memory
+        that does not fit.
+        """
+        ...
+
+
+class TensorStoreReader:
+    """A Reader of one array of a split; `place` says in messages where the array is."""
+
+    def __init__(self, folder: str, metadata: ArrayMetadata, place: str, threads: int | None = None) -> None:
+        self.metadata = metadata
+        self.dtype = np.dtype(metadata.dtype)
+        self.place = place
+        self._folder = folder
+        self._check_process()
+        self._limits = _limits(threads)
+        self._array = self._open()
+
+    def read(self, start: int, stop: int, out: np.ndarray) -> Future:
+        """As Reader.read; `out` has the array's dtype and the shape [stop - start, *other axes of the array]."""
+        start, stop = int(start), int(stop)
+        self.check_span(start, stop)
+        rest = self.metadata.shape[1:]
+        if out.dtype != self.dtype or out.shape != (stop - start, *rest):
+            wanted = f"{self.dtype}[{', '.join(map(str, (stop - start, *rest)))}]"
+            raise ValueError(f"[{start}, {stop}) needs memory of {wanted}, not {out.dtype}{list(out.shape)}")
+        if not (out.flags.c_contiguous and out.flags.writeable):
+            raise ValueError("the memory to read into must be C-contiguous and writeable")
+        self._check_process()
+        return _Reading(self, start, stop, ts.array(out).write(self._array[start:stop].translate_to[0]))
+
+    def check_span(self, start: int, stop: int) -> None:
+        """Raises IndexError unless [start, stop) lies in the array."""
+        length = self.metadata.shape[0]
+        if not 0 <= start <= stop <= length:
+            what = f"{self.metadata.name} of {self.place}"
+            raise IndexError(f"[{start}, {stop}) is not a span of [0, {length}) in {what}")
+
+    def _check_process(self) -> None:
+        if _forked:
+            raise ReadError(
+                f"cannot read {self.place}: this process was forked from one that had read a store; "
+                "start workers by spawn or forkserver"
+            )
+
+    def _open(self) -> ts.TensorStore:
+        global _used
+        _used = True
+        spec = {
+            "driver": "zarr3",
+            "kvstore": {"driver": "file", "path": f"{self._folder}/{self.metadata.name}/"},
+            "metadata": self.metadata.raw,  # what was checked is what is used: the file is not read a second time
+            "assume_metadata": True,
+            "fill_missing_data_reads": False,  # otherwise a missing chunk reads as zeros
+            "recheck_cached_data": "open",  # a completed split does not change: do not ask before each use of the cache
+        }
+        # A cache for each reader, so that no language pushes out the shard indexes of another; threads are shared.
+        context = ts.Context({"cache_pool": {"total_bytes_limit": CACHE_BYTES}}, self._limits)
+        try:
+            return ts.open(spec, read=True, open=True, context=context).result()
+        except Exception as error:
+            raise StoreError(f"{self.metadata.name} of {self.place} cannot be opened: {error}") from error
+
+    def _explain(self, start: int, stop: int, cause: Exception) -> ReadError:
+        """The ReadError for a span that failed: reads it chunk by chunk, and names the first that fails."""
+        fresh, self._array = self._open(), self._open()  # what is cached, absence too, may have changed: look again
+        unit = "tokens" if self.metadata.name == ENCODED_TOKENS else "entries"
+        what = f"{self.metadata.name} of {self.place}"
+        chunk, shard = self.metadata.chunk, self.metadata.shard
+        for first in range(start // chunk * chunk, stop, chunk):
+            last = min(first + chunk, self.metadata.shape[0])
+            scratch = np.empty((last - first, *self.metadata.shape[1:]), self.dtype)
+            try:
+                ts.array(scratch).write(fresh[first:last].translate_to[0]).result()
+            except Exception as error:
+                number = f"chunk {first // chunk} (in shard {first // shard}), which holds the {unit} [{first}, {last})"
+                return ReadError(f"{what}: {number}, is missing or damaged: {error}")
+        return ReadError(
+            f"{what}: the {unit} [{start}, {stop}) could not be read, though each chunk can be now: {cause}"
+        )
+
+
+class _Reading:
+    """The Future of a TensorStoreReader."""
+
+    def __init__(self, reader: TensorStoreReader, start: int, stop: int, futures: ts.WriteFutures) -> None:
+        self._reader, self._start, self._stop = reader, start, stop
+        self._futures = futures
+
+    def result(self, timeout: float | None = None) -> None:
+        try:
+            self._futures.result(timeout)
+        except Exception as error:
+            if isinstance(error, TimeoutError) and not self._futures.done():
+                raise
+            raise self._reader._explain(self._start, self._stop, error) from error
+
+
+@functools.cache
+def _limits(threads: int | None) -> ts.Context:
+    """The thread limits that all readers asking for the same number share; None leaves them to TensorStore."""
+    if threads is None:
+        return ts.Context()
+    if type(threads) is not int or threads < 1:
+        raise ValueError(f"threads must be None or an integer of at least 1, not {threads!r}")
+    return ts.Context({"data_copy_concurrency": {"limit": threads}, "file_io_concurrency": {"limit": threads}})
+
+
+def digest_array(reader: TensorStoreReader) -> bytes:
+    """Reads all of a one-dimensional array -> the digests of its pieces, as `piece_digests` should hold them."""
+    length = reader.metadata.shape[0]
+    digests = PieceDigests()
+    out = np.empty(min(length, _CHECK_VALUES), reader.dtype)
+    for start in range(0, length, _CHECK_VALUES):
+        part = out[: min(length - start, _CHECK_VALUES)]
+        reader.read(start, start + len(part), part).result()
+        digests.update(part)
+    return digests.finish()

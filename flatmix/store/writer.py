@@ -1,0 +1,227 @@
+"""Documents -> the arrays of one split, in the sequence they are added, the mark of completion last.
+
+The tokens of all documents are laid end to end, so how they were handed over (one by one, or many at once) leaves no
+trace: equal documents give files that are equal byte for byte. A shard is written once, when it is full. What has
+been written is read back through the reader that loaders use, and compared with digests taken on the way in; only
+then does the split say that it is complete. Whatever stops a writer before that leaves a split that readers refuse.
+
+Cost: memory for what one shard of each array has gathered, at most 64 or 128 MB each; some 60 ns a token to write, most
+of it in zarr, and 8 ns to read back.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from flatmix.errors import ConvertError, StoreError
+from flatmix.store import Split, local_folder, open_store
+from flatmix.store import format as layout
+from flatmix.store.documents import encode, one_document, plain_json, source_numbers
+from flatmix.store.folders import create_array, create_language, create_split, create_store, write_attributes
+from flatmix.store.reader import digest_array
+from flatmix.store.split import load_split, place_of
+
+
+class SplitWriter:
+    """Writes one split of one language, making store and language where they do not exist.
+
+    `tokenizer` and `source` are plain JSON objects, kept as the format describes them. With `record_sources`, the
+    file and the record that each document came from are kept too. `replace` removes an existing split of that name,
+    at once, and no more.
+
+    A context manager: leaving it before `finish` has returned leaves the split incomplete. After an error it refuses
+    all further calls. ConvertError for a folder that is not ours to write, StoreError for a split that exists.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        language: str,
+        split: str,
+        *,
+        tokenizer: dict[str, Any] | None = None,
+        source: dict[str, Any] | None = None,
+        record_sources: bool = False,
+        replace: bool = False,
+    ) -> None:
+        layout.check_name("language", language)
+        layout.check_name("split", split)
+        self._origin = {"tokenizer": plain_json("tokenizer", tokenizer), "source": plain_json("source", source)}
+        self._root, self._language, self._split = local_folder(path), language, split
+        self._folder = self._root / language / split
+        self._place = place_of(str(self._root), language, split)
+        self._failure: BaseException | None = None
+        self._tokens = self._documents = self._largest = 0
+        self._utf8_bytes: int | None = 0
+        create_store(self._root)
+        create_language(self._root / language)
+        self._group = create_split(self._folder, self._place, replace)
+        names = [layout.ENCODED_TOKENS, layout.SEQ_STARTS]
+        names += [layout.SOURCE_FILE, layout.SOURCE_RECORD] if record_sources else []
+        self._columns = {name: _Column(self._folder, name) for name in names}  # none once the writer is closed
+        self._columns[layout.SEQ_STARTS].append(np.zeros(1, np.uint64))
+
+    def __enter__(self) -> "SplitWriter":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        self._columns.clear()
+
+    def add(self, ids: Any, utf8_bytes: int | None = None, source_file: int = 0, source_record: int = 0) -> None:
+        """Adds one document: its ids, any one-dimensional integers or none, and the bytes of its text, if known.
+
+        ValueError, naming the document by its number in the split, for an id that is no integer of [0, 2^31).
+        """
+        with self._attempt():
+            ids = one_document(ids, self._documents, self._place)
+            self._add(ids, np.array([ids.size]), utf8_bytes, [source_file], [source_record])
+
+    def add_many(
+        self,
+        ids: np.ndarray,
+        lengths: np.ndarray,
+        utf8_bytes: int | None = None,
+        source_file: Any = None,
+        source_record: Any = None,
+    ) -> None:
+        """Adds documents: the ids of all, int[tokens], how many each has, int[documents], and the bytes of all texts.
+
+        `source_file` and `source_record`, int[documents], are needed by a writer that records them. Errors as for
+        `add`.
+        """
+        with self._attempt():
+            self._add(np.asarray(ids), np.asarray(lengths), utf8_bytes, source_file, source_record)
+
+    def finish(self) -> Split:
+        """Writes what is left, reads everything back, marks the split as complete, and returns it, opened.
+
+        StoreError when something does not read back as it was written; ReadError when it does not read back at all.
+        """
+        with self._attempt():
+            digests = {name: column.close() for name, column in self._columns.items()}
+            proof = digests[layout.ENCODED_TOKENS] + digests[layout.SEQ_STARTS]
+            self._write_digests(proof)
+            attributes = self._attributes(proof)
+            self._read_back(attributes, digests, proof)
+            write_attributes(self._group, attributes)
+            self._columns.clear()
+        return open_store(self._root)[self._language][self._split]
+
+    def _add(self, ids: np.ndarray, lengths: np.ndarray, utf8_bytes: Any, files: Any, records: Any) -> None:
+        encoded, ends = encode(ids, lengths, self._documents, self._place)
+        new = {layout.ENCODED_TOKENS: encoded, layout.SEQ_STARTS: (ends + self._tokens).astype(np.uint64)}
+        for name, numbers in ((layout.SOURCE_FILE, files), (layout.SOURCE_RECORD, records)):
+            if name in self._columns:
+                new[name] = source_numbers(name, numbers, len(ends), self._place)
+        if utf8_bytes is not None and (
+            isinstance(utf8_bytes, bool) or not isinstance(utf8_bytes, int | np.integer) or utf8_bytes < 0
+        ):
+            raise ValueError(f"utf8_bytes must be a number of bytes or None, not {utf8_bytes!r}")
+        if len(ends):
+            known = utf8_bytes is not None and self._utf8_bytes is not None
+            self._utf8_bytes = self._utf8_bytes + int(utf8_bytes) if known else None
+        for name, values in new.items():
+            self._columns[name].append(values)
+        self._largest = max(self._largest, int(ids.max(initial=0)))
+        self._tokens += len(ids)
+        self._documents += len(ends)
+
+    def _attributes(self, proof: bytes) -> dict[str, Any]:
+        return {
+            "max_token_id": self._largest,
+            "flatmix": {
+                "format": layout.FORMAT,
+                "complete": True,
+                "tokens": self._tokens,
+                "documents": self._documents,
+                "utf8_bytes": self._utf8_bytes,
+                "tokenizer": self._origin["tokenizer"],
+                "digest": layout.digest(proof),
+                "source": self._origin["source"],
+            },
+        }
+
+    def _write_digests(self, proof: bytes) -> None:
+        digests = np.frombuffer(proof, np.uint8).reshape(-1, layout.DIGEST_BYTES)
+        create_array(self._folder / layout.PIECE_DIGESTS, digests.shape, digests.dtype)[:] = digests
+
+    def _read_back(self, attributes: dict[str, Any], digests: dict[str, bytes], proof: bytes) -> None:
+        split = load_split(str(self._root), self._language, self._split, {"attributes": attributes})
+        found = {name: digest_array(split.array_reader(name)) for name in digests}
+        wrong = [name for name in digests if found[name] != digests[name]]
+        if split.piece_digests().tobytes() != proof:
+            wrong.append(layout.PIECE_DIGESTS)
+        if wrong:
+            raise StoreError(f"{wrong[0]} of {self._place} does not read back as it was written; it is left incomplete")
+
+    @contextlib.contextmanager
+    def _attempt(self) -> Iterator[None]:
+        """Whatever goes wrong inside is the end of this writer: nothing is written after it."""
+        if self._failure is not None:
+            raise ConvertError(f"the writer of {self._place} has failed, and writes nothing more") from self._failure
+        if not self._columns:
+            raise ConvertError(f"the writer of {self._place} is closed")
+        try:
+            yield
+        except BaseException as error:
+            self._failure = error
+            if isinstance(error, OSError) and error.errno is not None:
+                reason = f"{error.strerror}; {self._place} is left incomplete"
+                raise OSError(error.errno, reason, error.filename or str(self._folder)) from error
+            raise
+
+
+class _Column:
+    """The values of one array on their way to the store: one shard of them at most is in memory."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._path = folder / name
+        self._shard = layout.SHARD
+        self._buffer = np.empty(0, layout.DTYPES[name])
+        self._filled = self._written = 0
+        self._array: zarr.Array | None = None
+        self._digests = layout.PieceDigests()
+
+    def append(self, values: np.ndarray) -> None:
+        self._digests.update(values)
+        while len(values):
+            part = values[: self._shard - self._filled]
+            self._reserve(self._filled + len(part))
+            self._buffer[self._filled : self._filled + len(part)] = part
+            self._filled += len(part)
+            values = values[len(part) :]
+            if self._filled == self._shard:
+                self._flush()
+
+    def _reserve(self, size: int) -> None:
+        """Makes room for `size` values; by doubling, so that hundreds of writers of little take little."""
+        if size > len(self._buffer):
+            grown = np.empty(min(self._shard, max(size, 2 * len(self._buffer))), self._buffer.dtype)
+            grown[: self._filled] = self._buffer[: self._filled]
+            self._buffer = grown
+
+    def close(self) -> bytes:
+        """Writes the last shard, and returns the digests of all that was appended."""
+        if self._filled or self._array is None:
+            self._flush()
+        return self._digests.finish()
+
+    def _flush(self) -> None:
+        length = self._written + self._filled
+        if self._array is None:  # only now is it known whether the array fills a shard
+            self._array = create_array(self._path, (length,), self._buffer.dtype)
+        else:
+            self._array.resize((length,))
+        write_shard(self._array, self._written, self._buffer[: self._filled])
+        self._written, self._filled = length, 0
+
+
+def write_shard(array: zarr.Array, start: int, values: np.ndarray) -> None:
+    """Writes one shard, in the caller's thread: an error is the caller's, at once."""
+    if len(values):
+        array[start : start + len(values)] = values

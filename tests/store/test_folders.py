@@ -1,0 +1,174 @@
+from pathlib import Path
+
+import pytest
+from helpers import documents_of, edit_json, write_split
+
+from flatmix.errors import ConvertError, StoreError
+from flatmix.store import open_store
+from flatmix.store.folders import create_store
+from flatmix.store.writer import SplitWriter
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def test_a_store_in_a_missing_folder_is_made_with_its_parents(tmp_path: Path) -> None:
+    create_store(tmp_path / "a/b/s")
+    before = files_of(tmp_path)
+    create_store(tmp_path / "a/b/s")
+
+    assert open_store(tmp_path / "a/b/s").languages == ()
+    assert files_of(tmp_path) == before
+
+
+def test_an_empty_folder_is_used(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s/zarr.0123abcd.partial").write_text("what zarr leaves behind when it is killed")
+    create_store(tmp_path / "s")
+
+    assert open_store(tmp_path / "s").languages == ()
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("at", ["s", "s/en", "s/en/train"])
+def test_a_folder_that_is_not_ours_is_refused_and_not_touched(tmp_path: Path, at: str, replace: bool) -> None:
+    if at != "s":
+        write_split(tmp_path / "s", [[1]], "en" if at == "s/en/train" else "ar", "validation")
+    (tmp_path / at).mkdir(parents=True)
+    (tmp_path / at / "notes.txt").write_text("mine")
+    before = files_of(tmp_path / at)
+
+    with pytest.raises(
+        ConvertError, match=r"is an output folder that is not ours: it holds 'notes.txt'; choose a new or"
+    ):
+        SplitWriter(tmp_path / "s", "en", "train", replace=replace)
+    assert files_of(tmp_path / at) == before
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_zarr_group_of_another_kind_is_refused_and_not_touched(tmp_path: Path, replace: bool) -> None:
+    import zarr
+
+    zarr.create_group(tmp_path / "foreign", zarr_format=3)
+    zarr.create_array(tmp_path / "array", shape=(3,), dtype="uint32")
+    write_split(tmp_path / "s", [[1]])
+    zarr.create_group(tmp_path / "s/en/other", zarr_format=3)
+    before = files_of(tmp_path)
+
+    for path, split, message in (
+        ("foreign", "train", "is a Zarr group, but not a flat-tokens store"),
+        ("array", "train", "is there already and is not a Zarr v3 group"),
+        ("s", "other", "is there already and is not a split of flatmix; it is left as it is"),
+    ):
+        with pytest.raises(ConvertError, match=message):
+            SplitWriter(tmp_path / path, "en", split, replace=replace)
+    assert files_of(tmp_path) == before
+
+
+def test_a_file_in_the_place_of_a_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("mine")
+
+    with pytest.raises(ConvertError, match="is a file; choose a new or empty folder"):
+        SplitWriter(tmp_path / "s", "en", "train")
+
+
+def test_a_store_of_a_later_format_is_not_written_to(tmp_path: Path) -> None:
+    write_split(tmp_path / "s", [[1]])
+    edit_json(tmp_path / "s", lambda group: group["attributes"]["flatmix"].update(format=2))
+
+    with pytest.raises(StoreError, match="has the format 2, and this version of flatmix reads format 1"):
+        SplitWriter(tmp_path / "s", "ar", "train")
+
+
+def test_adding_a_language_or_split_changes_nothing_that_is_there(tmp_path: Path) -> None:
+    write_split(tmp_path / "s", [[1, 2]])
+    before = files_of(tmp_path / "s")
+    write_split(tmp_path / "s", [[3]], "ar")
+    write_split(tmp_path / "s", [[4]], "en", "validation")
+    after = files_of(tmp_path / "s")
+
+    assert before == {name: after[name] for name in before}
+    assert open_store(tmp_path / "s").languages == ("ar", "en")
+
+
+def test_an_existing_split_is_refused_and_not_touched(tmp_path: Path) -> None:
+    write_split(tmp_path / "s", [[1, 2]])
+    before = files_of(tmp_path / "s")
+
+    with pytest.raises(
+        StoreError, match=r"language 'en', split 'train' of store .* is there already; ask to replace it"
+    ):
+        SplitWriter(tmp_path / "s", "en", "train")
+    assert files_of(tmp_path / "s") == before
+
+
+def test_an_existing_split_is_replaced_on_request(tmp_path: Path) -> None:
+    write_split(tmp_path / "s", [[1, 2]], record_sources=True)
+    write_split(tmp_path / "s", [[3]], "en", "validation")
+    validation = files_of(tmp_path / "s/en/validation")
+    split = write_split(tmp_path / "s", [[7, 8, 9]], replace=True)
+
+    assert documents_of(split) == [[7, 8, 9]]
+    assert split.sources(0, 1) is None  # nothing is left of the old one
+    assert files_of(tmp_path / "s/en/validation") == validation
+    write_split(tmp_path / "fresh", [[7, 8, 9]])
+    assert files_of(tmp_path / "fresh/en/train") == files_of(tmp_path / "s/en/train")
+
+
+def test_replacing_leaves_no_moment_in_which_a_part_of_the_old_split_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    write_split(tmp_path / "s", [[1, 2]])
+    seen: list[str] = []
+    real = shutil.rmtree
+
+    def rmtree(folder: Path) -> None:
+        seen.append(open_store(tmp_path / "s").status("en", "train"))
+        real(folder)
+
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    SplitWriter(tmp_path / "s", "en", "train", replace=True)
+
+    assert seen == ["incomplete"] * 3
+    assert open_store(tmp_path / "s").status("en", "train") == "incomplete"
+
+
+def test_an_incomplete_split_is_refused_unless_it_is_replaced(tmp_path: Path) -> None:
+    SplitWriter(tmp_path / "s", "en", "train")
+    with pytest.raises(StoreError, match="is there already, and is incomplete; ask to replace it"):
+        SplitWriter(tmp_path / "s", "en", "train")
+
+    assert documents_of(write_split(tmp_path / "s", [[1]], replace=True)) == [[1]]
+
+
+def test_a_split_with_a_foreign_file_in_it_is_not_replaced(tmp_path: Path) -> None:
+    write_split(tmp_path / "s", [[1, 2]])
+    (tmp_path / "s/en/train/notes.txt").write_text("mine")
+    before = files_of(tmp_path / "s")
+
+    with pytest.raises(
+        ConvertError, match=r"holds 'notes.txt', which is not of flatmix; move it away before replacing"
+    ):
+        SplitWriter(tmp_path / "s", "en", "train", replace=True)
+    assert files_of(tmp_path / "s") == before
+
+
+@pytest.mark.parametrize(("language", "split"), [("EN", "train"), ("en", "Train")])
+def test_names_that_differ_only_in_case_are_refused(tmp_path: Path, language: str, split: str) -> None:
+    write_split(tmp_path / "s", [[1]])
+
+    with pytest.raises(StoreError, match="differs only in case from"):
+        SplitWriter(tmp_path / "s", language, split, replace=True)
+    assert open_store(tmp_path / "s").languages == ("en",)
+
+
+@pytest.mark.parametrize(
+    ("language", "split"), [("../en", "train"), ("train", "train"), ("en", "../../x"), ("en", "c")]
+)
+def test_bad_names_are_refused_before_anything_is_made(tmp_path: Path, language: str, split: str) -> None:
+    with pytest.raises(ValueError, match="cannot name a"):
+        SplitWriter(tmp_path / "s", language, split)
+    assert list(tmp_path.iterdir()) == []
