@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+_WIDTH = 200  # wider than any line: a pipe gets the same lines as a terminal
+
 
 def inspect(
     store: Annotated[str, typer.Argument(help="The store.")],
@@ -39,20 +41,32 @@ def _print_table(path: str, splits: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{path}: {len({split['language'] for split in splits})} languages", title_justify="left")
-    for name in ("language", "split", "status", "tokenizer"):
-        table.add_column(name, overflow="fold")
-    for name in ("tokens", "documents", "text bytes", "bytes/token", "largest id", "on disk"):
-        table.add_column(name, justify="right")
+    table = Table(box=None, pad_edge=False)
+    for name in (
+        "language",
+        "split",
+        "tokens",
+        "documents",
+        "text bytes",
+        "on disk",
+        "largest id",
+        "tokenizer",
+        "status",
+    ):
+        table.add_column(
+            name, justify="left" if name in ("language", "split", "tokenizer", "status") else "right", no_wrap=True
+        )
     for split in splits:
-        cells = [split["language"], split["split"], split["status"]]
-        if split["status"] == "complete":
-            text = split["utf8_bytes"]
-            per_token = f"{text / split['tokens']:.2f}" if text is not None and split["tokens"] else "unknown"
-            cells += [(split["tokenizer"] or {}).get("name", "unknown"), f"{split['tokens']:,}", f"{split['documents']:,}"]
-            cells += ["unknown" if text is None else f"{text:,}", per_token, str(split["max_token_id"])]
-            cells += [f"{split['bytes_on_disk']:,}"]
-        table.add_row(*cells)
-    Console(soft_wrap=True).print(table)
-    if not splits:
-        print("The store holds no split.")
+        table.add_row(*_cells(split))
+    print(f"{path}: {len({split['language'] for split in splits})} languages")
+    if splits:
+        Console(width=_WIDTH).print(table, crop=False)
+
+
+def _cells(split: dict[str, Any]) -> list[str]:
+    """One line of the table."""
+    if split["status"] != "complete":
+        return [split["language"], split["split"], *[""] * 6, split["status"]]
+    numbers = [split[name] for name in ("tokens", "documents", "utf8_bytes", "bytes_on_disk", "max_token_id")]
+    shown = ["unknown" if number is None else f"{number:,}" for number in numbers]
+    return [split["language"], split["split"], *shown, (split["tokenizer"] or {}).get("name", "unknown"), "complete"]

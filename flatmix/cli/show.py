@@ -28,7 +28,7 @@ def show(
 ) -> None:
     """Show the text of the rows of a step, with the language, epoch and window of each.
 
-    Example: flatmix show corpus.zarr --step 12 --weight en=0.7 --weight sw=0.3 --len 128 --batch 32 --streams 8 --seed 7
+    Example: flatmix show corpus.zarr --step 12 --weight en=0.7 --weight sw=0.3 --len 64 --batch 8 --streams 8 --seed 7
     """
     from flatmix.loader import ShufflingLoader
     from flatmix.params import FlatTokensParams, MixtureParams, TokenBatchParams
@@ -99,6 +99,7 @@ def _decoder(store: str, split: str, languages: tuple[str, ...], tokenizer: str 
         if made_with.get("sha256") != loaded.identity["sha256"]:
             raise ValueError(
                 f"language {language!r} was made with tokenizer {made_with.get('name', 'unknown')!r} (sha256 "
-                f"{made_with.get('sha256', 'unknown')}), not {loaded.identity['name']!r}: name its file with --tokenizer"
+                f"{made_with.get('sha256', 'unknown')}), not {loaded.identity['name']!r}: give its file with "
+                f"--tokenizer"
             )
     return loaded

@@ -58,9 +58,9 @@ def _make_folder(folder: Path) -> None:
 
 def _training(folder: Path, name: str, steps: int) -> subprocess.Popen[str]:
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}"
+    command = [sys.executable, "-m", "flatmix.demo.train", str(folder / "corpus.zarr"), str(folder / f"{name}.npz")]
     return subprocess.Popen(
-        [sys.executable, "-m", "flatmix.demo.train", str(folder / "corpus.zarr"), str(folder / f"{name}.npz")]
-        + ["--steps", str(steps)],
+        [*command, "--steps", str(steps)],
         env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags},
         stdout=subprocess.PIPE,
         text=True,

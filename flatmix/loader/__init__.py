@@ -29,7 +29,15 @@ from flatmix.loader.host import HostBatch, host_batch
 from flatmix.loader.memory import resolve_budget
 from flatmix.loader.prefetch import Prefetcher
 from flatmix.loader.rows import PackedRows
-from flatmix.loader.state import Facts, check_past, make_state, parse_state, restore_counts, resumed_timeline
+from flatmix.loader.state import (
+    Facts,
+    check_past,
+    make_state,
+    parse_state,
+    past_timeline,
+    restore_counts,
+    resumed_timeline,
+)
 from flatmix.order import Order, Phases, Timeline, whole_number
 from flatmix.order.timeline import Entry
 from flatmix.order.windows import window_count
@@ -37,6 +45,8 @@ from flatmix.params import FlatTokensParams, MixtureParams, TokenBatchParams
 from flatmix.store import open_store
 
 __all__ = ["HostBatch", "ShufflingLoader", "TokenBatch"]
+
+_CLOSED = "this loader is closed: make a new one"
 
 
 class ShufflingLoader:
@@ -108,10 +118,7 @@ class ShufflingLoader:
 
     def load_host(self, step: int, rows: Iterable[int] | None = None) -> HostBatch:
         """The same rows as NumPy arrays, the caller's own: all, or those of the batch that `rows` names."""
-        batch = self.order.timeline.batch(step)
-        chosen = list(range(batch)) if rows is None else [whole_number(row, "row", 0) for row in rows]
-        if chosen and max(chosen) >= batch:
-            raise IndexError(f"row {max(chosen)} of step {step}: its batch has rows 0 to {batch - 1}")
+        chosen = range(self.order.timeline.batch(step)) if rows is None else list(rows)
         encoded, language = self._host_rows(self.order, step, chosen)
         return host_batch(encoded, self.token_batch_params.len, language)
 
@@ -144,11 +151,11 @@ class ShufflingLoader:
         state that another past belongs to; the loader is then as it was.
         """
         saved = parse_state(state)
-        timeline = resumed_timeline(
-            saved, self.order.timeline, self.token_batch_params.batch, self._timeline_given, self.params.streams
-        )
+        past = past_timeline(saved, self.params.streams)
+        given = self.order.timeline if self._timeline_given else None
+        timeline = resumed_timeline(saved, past, given, self.token_batch_params.batch)
         order = self.order.with_timeline(timeline, self._phases(timeline))
-        check_past(saved, order, self._facts)
+        check_past(saved, past, order, self._facts)
         restore_counts(saved, order)
         self.order = order
         return saved.step
@@ -180,7 +187,7 @@ class ShufflingLoader:
         """Ends the background threads and gives the buffers' memory back. A closed loader loads nothing more."""
         self._closed.set()
         for iterator in list(self._iterators):
-            iterator.close()
+            iterator.close(ValueError(_CLOSED))
         self._buffers.clear()
 
     def __enter__(self) -> Self:
@@ -271,7 +278,7 @@ class ShufflingLoader:
 
     def _check_open(self) -> None:
         if self._closed.is_set():
-            raise ValueError("this loader is closed: make a new one")
+            raise ValueError(_CLOSED)
 
     def _waited(self, seconds: float) -> None:
         self._buffers.metrics.seconds_waited += seconds

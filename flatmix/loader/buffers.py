@@ -84,16 +84,15 @@ class Buffers:
             self.metrics.bytes_read += len(alone) * self.window * 4
 
     def clear(self) -> None:
-        """Gives the memory back."""
-        with self._lock:
-            self._buffers.clear()
+        """Gives the memory back. Waits for no read, so a buffer that is being filled keeps its own until then."""
+        self._buffers.clear()
 
     def _sort_out(self, rows: Rows) -> tuple[list[Finish], list[int], list[tuple[int, _Buffer]]]:
         """Starts the buffers whose turn it is. Returns their reads, the rows to read alone, and rows with a buffer."""
         fills: list[Finish] = []
         alone: list[int] = []
         ready: list[tuple[int, _Buffer]] = []
-        usable: dict[tuple[int, int], tuple[int, int]] = {}  # what each buffer holds once the fills are done
+        usable: dict[tuple[int, int], tuple[_Buffer, tuple[int, int]]] = {}  # with what each holds after the fills
         addresses = zip(
             rows.language.tolist(), rows.stream.tolist(), rows.epoch.tolist(), rows.minipoch.tolist(), strict=True
         )
@@ -102,14 +101,15 @@ class Buffers:
                 alone.append(row)
                 continue
             key, wanted = (language, stream), (epoch, minipoch)
-            buffer = self._buffers.get(key) or self._new_buffer(key)
             if key not in usable:
-                usable[key] = buffer.held
+                buffer = self._buffers.get(key) or self._new_buffer(key)
+                usable[key] = buffer, buffer.held
                 if buffer.asked == wanted != buffer.held:
                     fills.append(self._start_fill(key, buffer, wanted))
-                    usable[key] = wanted
+                    usable[key] = buffer, wanted
+            buffer, held = usable[key]
             buffer.asked = wanted
-            if usable[key] == wanted:
+            if held == wanted:
                 ready.append((row, buffer))
             else:
                 alone.append(row)
@@ -121,23 +121,23 @@ class Buffers:
         return self._buffers[key]
 
     def _start_fill(self, key: tuple[int, int], buffer: _Buffer, wanted: tuple[int, int]) -> Finish:
-        """Starts to read all blocks of a buffer, each to its place."""
+        """Starts to read all blocks of a buffer, each to its place.
+
+        Until they are there the buffer is none of ours: whatever goes wrong, a read may still write into its memory.
+        """
         language, stream = key
         source, size = self.sources[language], self.shuffles[language].block_windows
         firsts = self.shuffles[language].first_windows(*wanted, stream).tolist()
-        buffer.held = (-1, -1)
+        self._buffers.pop(key, None)
         reads = [
             source.start_read(first, buffer.memory[number * size : (number + 1) * size])
             for number, first in enumerate(firsts)
         ]
 
         def finish() -> None:
-            try:
-                finish_all(reads)
-            except BaseException:
-                del self._buffers[key]  # a read may still write into this memory
-                raise
+            finish_all(reads)
             buffer.held = wanted
+            self._buffers[key] = buffer
             self.metrics.buffers_filled += 1
             self.metrics.bytes_read += len(firsts) * size * self.window * 4
 

@@ -41,18 +41,13 @@ class Prefetcher(Generic[Prepared, Batch]):
             raise self._error
         try:
             return self._finish(self._next_prepared())
-        except StopIteration:
-            self.close()
-            raise
-        except BaseException as error:
-            self._error = error
-            self.close()
+        except BaseException as error:  # StopIteration too
+            self.close(error)
             raise
 
-    def close(self) -> None:
-        """Ends the thread, after the step it is at. The iterator gives no further batch."""
-        if self._error is None:
-            self._error = StopIteration()
+    def close(self, error: BaseException) -> None:
+        """Ends the thread, after the step it is at; waits for nothing. Later calls of the iterator raise `error`."""
+        self._error = self._error or error
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
         self._ahead.clear()

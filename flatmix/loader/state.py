@@ -6,6 +6,7 @@ that nothing is counted again: their differences from what the weights let expec
 """
 
 import base64
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,30 +56,34 @@ class Facts:
 
 def make_state(order: Order, step: int, facts: Facts) -> dict[str, Any]:
     """The state before `step`: plain JSON types, the caller's own."""
-    state = _state(order, step, facts, _packed_counts(order, order.timeline.first_slot(step)))
+    slot = order.timeline.first_slot(step)
+    state = State(
+        step=int(step),
+        slot=slot,
+        timeline=list(order.timeline.until(step)),
+        phases=_past_phases(order, _reached(order.timeline, step)),
+        counts=_packed_counts(order, slot) if order.selector == "hash" else None,
+        **_settings(order, facts),
+    )
     return msgspec.json.decode(msgspec.json.encode(state))
 
 
-def _state(order: Order, step: int, facts: Facts, counts: str | None) -> State:
+def _settings(order: Order, facts: Facts) -> dict[str, Any]:
+    """The fields that must be equal at every step of a run."""
     shuffles = [order.shuffles.get(index) for index in range(len(order.names))]
-    return State(
-        version=STATE_VERSION,
-        order=VERSION,
-        step=int(step),
-        slot=order.timeline.first_slot(step),
-        seed=str(order.seed),
-        selector=order.selector,
-        streams=order.streams,
-        timeline=list(order.timeline.until(step)),
-        languages=list(order.names),
-        digests=list(facts.digests),
-        phases=_past_phases(order, step),
-        window=dict(facts.window),
-        sequences_per_read_block=[shuffle.block_windows if shuffle else 0 for shuffle in shuffles],
-        read_blocks_per_shuffle_buffer=[shuffle.buffer_blocks if shuffle else 0 for shuffle in shuffles],
-        keys={name: str(key) for name, key in facts.keys.items()},
-        counts=counts,
-    )
+    return {
+        "version": STATE_VERSION,
+        "order": VERSION,
+        "seed": str(order.seed),
+        "selector": order.selector,
+        "streams": order.streams,
+        "languages": list(order.names),
+        "digests": list(facts.digests),
+        "window": dict(facts.window),
+        "sequences_per_read_block": [shuffle.block_windows if shuffle else 0 for shuffle in shuffles],
+        "read_blocks_per_shuffle_buffer": [shuffle.buffer_blocks if shuffle else 0 for shuffle in shuffles],
+        "keys": {name: str(key) for name, key in facts.keys.items()},
+    }
 
 
 def parse_state(state: Mapping[str, Any]) -> State:
@@ -92,43 +97,54 @@ def parse_state(state: Mapping[str, Any]) -> State:
         raise StateError(f"the state is damaged: {error}") from None
 
 
-def resumed_timeline(state: State, own: Timeline, batch: int, given: bool, streams: int) -> Timeline:
-    """The timeline of the state up to its step, going on in batches of `batch` rows.
-
-    A timeline that the user has `given` goes on as it is, where it says the same of the past.
-    """
+def past_timeline(state: State, streams: int) -> Timeline:
+    """The timeline of the state. Raises StateError for a damaged one, or another number of streams."""
     if streams != state.streams:
         raise StateError(f"this state belongs to another run: {_difference('streams', state.streams, streams)}")
     try:
         past = Timeline(state.timeline, streams)
+        slot = past.first_slot(state.step)
     except ValueError as error:
         raise StateError(f"the state is damaged: {error}") from None
-    if given:
-        if own.spans(state.step) != past.spans(state.step):
-            raise StateError(
-                f"the timeline before step {state.step} was {list(past.entries)}, and is {list(own.entries)} here: "
-                f"leave the timeline out, or let it agree up to that step"
-            )
-        return own
-    return past if past.batch(state.step) == batch else past.with_batch(state.step, batch)
+    if slot != state.slot:
+        raise StateError(f"the state is damaged: step {state.step} has slot {slot} by its timeline, and {state.slot}")
+    return past
 
 
-def check_past(state: State, order: Order, facts: Facts) -> None:
+def resumed_timeline(state: State, past: Timeline, given: Timeline | None, batch: int) -> Timeline:
+    """The past timeline, going on from the state's step in batches of `batch` rows.
+
+    A timeline that the user has given goes on as it is, where the steps before that one take the same slots.
+    """
+    if given is None:
+        return past if past.batch(state.step) == batch else past.with_batch(state.step, batch)
+    if given.spans(state.step) != past.spans(state.step):
+        raise StateError(
+            f"the timeline before step {state.step} was {list(past.entries)}, and is {list(given.entries)} here: "
+            f"leave the timeline out, or let it agree up to that step"
+        )
+    return given
+
+
+def check_past(state: State, past: Timeline, order: Order, facts: Facts) -> None:
     """Raises StateError, naming every setting that differs with both values, where the past of `order` is another."""
-    own = _state(order, state.step, facts, state.counts)
     differing: list[str] = []
-    for name in ("order", "seed", "selector", "streams", "languages", "keys", "slot"):
-        if getattr(state, name) != getattr(own, name):
-            differing.append(_difference(name, getattr(state, name), getattr(own, name)))
-    for name in own.window | state.window:
-        if state.window.get(name) != own.window.get(name):
-            differing.append(_difference(name, state.window.get(name), own.window.get(name)))
-    if state.languages == own.languages:
-        for name in ("digests", "sequences_per_read_block", "read_blocks_per_shuffle_buffer"):
-            values = zip(own.languages, getattr(state, name), getattr(own, name), strict=False)
-            differing += [_difference(f"{name} of {language!r}", a, b) for language, a, b in values if a != b]
-        if _thresholds(state.phases) != _thresholds(own.phases):
-            differing.append(_difference("weights (first slot, by language)", state.phases, own.phases))
+    for name, ours in _settings(order, facts).items():
+        theirs = getattr(state, name)
+        if isinstance(ours, dict):
+            both = {key: (theirs.get(key), ours.get(key)) for key in theirs | ours}
+        elif isinstance(ours, list) and name != "languages" and state.languages == list(order.names):
+            if len(theirs) != len(ours):
+                raise StateError(f"the state is damaged: {len(theirs)} {name} of {len(ours)} languages")
+            both = {f"of {key!r}": pair for key, *pair in zip(order.names, theirs, ours, strict=True)}
+        else:
+            both = {"": (theirs, ours)}
+        differing += [_difference(f"{name} {key}".strip(), a, b) for key, (a, b) in both.items() if a != b]
+    phases = _past_phases(order, _reached(past, state.step))
+    if state.languages == list(order.names) and _thresholds(state) != [
+        (first, Phase.of(first, weights).thresholds) for first, weights in phases
+    ]:
+        differing.append(_difference("weights (first slot, by language)", state.phases, phases))
     if differing:
         raise StateError(
             f"this state, before step {state.step}, belongs to another run. It differs in " + "; ".join(differing)
@@ -139,19 +155,28 @@ def _difference(name: str, theirs: object, ours: object) -> str:
     return f"{name}: {theirs!r} in the state, {ours!r} here"
 
 
-def _thresholds(phases: Sequence[tuple[int, Sequence[float]]]) -> list[tuple[int, tuple[int, ...]]]:
+def _thresholds(state: State) -> list[tuple[int, tuple[int, ...]]]:
     """What of the weights the draws depend on."""
-    return [(first, Phase.of(first, weights).thresholds) for first, weights in phases]
+    for first, weights in state.phases:
+        if len(weights) != len(state.languages) or not any(weights) or not all(0 <= w < math.inf for w in weights):
+            raise StateError(f"the state is damaged: weights {weights} from slot {first} on")
+    return [(first, Phase.of(first, weights).thresholds) for first, weights in state.phases]
 
 
-def _past_phases(order: Order, step: int) -> list[tuple[int, list[float]]]:
-    """The phases that a step before `step`, or the counts before it, depend on; the first always."""
-    reached = max([order.timeline.first_slot(step), *(end for _, _, end in order.timeline.spans(step))])
+def _reached(timeline: Timeline, step: int) -> int:
+    """The first slot that neither a step before `step` nor the counts before it depend on."""
+    return max([timeline.first_slot(step), *(end for _, _, end in timeline.spans(step))])
+
+
+def _past_phases(order: Order, reached: int) -> list[tuple[int, list[float]]]:
+    """The phases that begin before a slot; the first always."""
     return [(phase.first_slot, list(phase.weights)) for phase in order.phases if phase.first_slot < max(1, reached)]
 
 
 def restore_counts(state: State, order: Order) -> None:
     """Tells the order the counts of the state, so that it counts on from there. Raises StateError for damaged ones."""
+    if (state.counts is None) != (order.selector == "balanced"):
+        raise StateError(f"the state is damaged: counts are {state.counts!r} with the selector {order.selector!r}")
     if state.counts is None:
         return
     try:
@@ -161,9 +186,7 @@ def restore_counts(state: State, order: Order) -> None:
         raise StateError(f"the counts in the state are damaged: {error}") from None
 
 
-def _packed_counts(order: Order, slot: int) -> str | None:
-    if order.selector != "hash":
-        return None
+def _packed_counts(order: Order, slot: int) -> str:
     return base64.b85encode(zlib.compress(_bytes_of_signed(order.counts(slot) - _expected(order, slot)), 9)).decode()
 
 

@@ -134,7 +134,7 @@ class Order:
         """The rows of a step, in the sequence of the batch: slot, language, occurrence, epoch, window and more.
 
         counts: int64[streams, languages] before the step's first slot, where they are known already.
-        rows: which rows of the batch, 0 to batch - 1; all without it.
+        rows: which rows of the batch, 0 to batch - 1, in any sequence; all without it.
         """
         first, batch = self.timeline.first_slot(step), self.timeline.batch(step)
         before = self.counts(first) if counts is None else self._checked_counts(first, counts)
@@ -146,7 +146,7 @@ class Order:
         slot = self.timeline.slots(step)
         language, occurrence = languages.reshape(-1), occurrence.reshape(-1)
         if rows is not None:
-            chosen = np.asarray(rows, np.int64)
+            chosen = self._checked_rows(step, batch, rows)
             slot, stream, language, occurrence = slot[chosen], stream[chosen], language[chosen], occurrence[chosen]
         result = Rows(slot, stream, language, occurrence, *(np.empty_like(slot) for _ in range(4)))
         for index in np.unique(language).tolist():
@@ -206,6 +206,14 @@ class Order:
         if buffer is None:
             buffer = auto_buffer_blocks(max(1, windows // max(1, block) // self.streams))
         return block, buffer
+
+    def _checked_rows(self, step: int, batch: int, rows: Sequence[int]) -> NDArray[np.int64]:
+        chosen = np.asarray(rows)
+        if not chosen.size:
+            return np.empty(0, np.int64)
+        if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer) or chosen.min() < 0 or chosen.max() >= batch:
+            raise ValueError(f"rows are {rows!r}: step {step} has the rows 0 to {batch - 1}, as whole numbers")
+        return chosen.astype(np.int64)
 
     def _checked_slot(self, slot: int) -> int:
         slot = whole_number(slot, "slot", 0)
