@@ -5,7 +5,13 @@ BUFFER_BLOCKS = 256
 
 
 def window_count(tokens: int, window: int, stride: int) -> int:
-    """How many windows of `window` tokens, one every `stride` tokens, lie within `tokens` tokens."""
+    """How many windows of `window` tokens, one every `stride` tokens, lie within `tokens` tokens.
+
+    Raises ValueError for a negative count, and for a window or stride below 1.
+    """
+    for name, value, least in (("tokens", tokens, 0), ("window", window, 1), ("stride", stride, 1)):
+        if value < least:
+            raise ValueError(f"{name} is {value}: it must be at least {least}")
     return 0 if tokens < window else (tokens - window) // stride + 1
 
 
