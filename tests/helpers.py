@@ -51,13 +51,17 @@ def documents_of(split: Split) -> list[list[int]]:
     return [(encoded[start:stop] >> 1).tolist() for start, stop in pairwise(starts.tolist())]
 
 
-def edit_json(folder: str | os.PathLike[str], change: Callable[[dict[str, Any]], Any]) -> None:
-    """Changes the zarr.json in `folder` by hand; hard links to the file stay as they were."""
-    file = Path(folder, "zarr.json")
+def edit_json(folder: str | os.PathLike[str], change: Callable[[dict[str, Any]], Any], name: str = "zarr.json") -> None:
+    """Changes the zarr.json in `folder`, or another file, by hand; hard links to the file stay as they were."""
+    file = Path(folder, name)
     content = json.loads(file.read_text("utf-8"))
     change(content)
     file.unlink()
     file.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
 def giant_store(

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from processes import run_python
+from processes import outputs, run_python
 from stores import STD, assert_same, chunks_of, loader, num, write_store
 
 from flatmix.store.writer import SplitWriter
@@ -228,7 +228,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str
     store = write_store(tmp_path_factory.mktemp("bad") / "std.zarr", {**STD, "ti": num(7, 100), "void": [[]]})
     cases = json.dumps({name: expression for name, (expression, _) in REFUSED.items()})
     runs = {kind: run_python(PROBE, store, cases, options=options) for kind, options in (("", ()), ("-O", ("-O",)))}
-    return {kind: json.loads(run.wait_for_output()) for kind, run in runs.items()}
+    return {kind: json.loads(output) for kind, output in zip(runs, outputs(*runs.values()), strict=True)}
 
 
 @pytest.mark.parametrize("options", ["", "-O"])
@@ -283,4 +283,4 @@ assert {type(value) for of in other.stats(np.int64(9)).values() for value in of.
 
 
 def test_numpy_numbers_are_numbers(tmp_path: Path):
-    assert run_python(NUMPY, write_store(tmp_path / "s.zarr", STD)).wait_for_output() == ""
+    assert outputs(run_python(NUMPY, write_store(tmp_path / "s.zarr", STD)))[0] == ""

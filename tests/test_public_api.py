@@ -1,7 +1,7 @@
 """The names that flatmix promises, and what importing it costs."""
 
 import pytest
-from processes import run_python
+from processes import outputs, run_python
 
 import flatmix
 
@@ -41,7 +41,7 @@ HEAVY = ("jax", "numba", "tensorstore", "zarr")
 def loaded_by(code: str) -> list[str]:
     """Which of the heavy libraries a fresh interpreter holds after the code."""
     probe = f"import sys; {code}; print(*(name for name in {HEAVY!r} if name in sys.modules))"
-    return run_python(probe).wait_for_output().split()
+    return outputs(run_python(probe))[0].split()
 
 
 def test_importing_flatmix_loads_nothing_heavy():

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from processes import run_python
+from processes import outputs, run_python
 from typeguard import TypeCheckError
 
 from flatmix.loader.batch import _decode_batch
@@ -50,7 +50,7 @@ except TypeCheckError as error:
 
 
 def test_the_decoder_refuses_them_outside_of_tests_too():
-    assert "language" in run_python(PLAIN).wait_for_output()
+    assert "language" in outputs(run_python(PLAIN))[0]
 
 
 def test_these_tests_check_the_types_of_every_function():

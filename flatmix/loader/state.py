@@ -106,8 +106,11 @@ def past_timeline(state: State, streams: int) -> Timeline:
         slot = past.first_slot(state.step)
     except ValueError as error:
         raise StateError(f"the state is damaged: {error}") from None
-    if slot != state.slot:
-        raise StateError(f"the state is damaged: step {state.step} has slot {slot} by its timeline, and {state.slot}")
+    if slot != state.slot or past.entries[-1][0] > state.step:
+        raise StateError(
+            f"the state is damaged: its timeline, {list(past.entries)}, does not end with step {state.step} at slot "
+            f"{state.slot}"
+        )
     return past
 
 

@@ -81,7 +81,7 @@ class Timeline:
     def spans(self, step: int) -> list[tuple[int, int, int]]:
         """What the steps before `step` take, entry by entry: (first step, first slot, the slot after the last)."""
         entries = [entry for entry in self.entries if entry[0] < step]
-        ends = [entry[0] for entry in entries[1:]] + [step]
+        ends = [*(entry[0] for entry in entries[1:]), step][: len(entries)]
         return [(at, slot, slot + (end - at) * batch) for (at, slot, batch), end in zip(entries, ends, strict=True)]
 
     def until(self, step: int) -> tuple[Entry, ...]:

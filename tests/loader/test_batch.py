@@ -10,7 +10,7 @@ import pytest
 from fakes import watch
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.sharding import PartitionSpec as P
-from processes import run_python
+from processes import outputs, run_python
 from stores import FIELDS, assert_same, host_batches, loader, num, over_devices, tokens_digest, write_store
 
 from flatmix import TokenBatch
@@ -194,7 +194,7 @@ def test_types_and_ids_are_the_same_with_x64(standard: str, tmp_path: Any):
     own = loader(store, {"en": 1}, len=3, batch=2, sequences_per_read_block=1).load(0)
     assert int(own.targets.min()) == 2**31 - 1
     assert bool(own.is_seq_start.all())
-    types, largest, digest = run.wait_for_output().splitlines()
+    types, largest, digest = outputs(run)[0].splitlines()
     assert types == "uint32 uint32 bool bool int32"
     assert largest == "2147483647 True"
     assert digest == tokens_digest(host_batches(loader(standard), 0, 10))

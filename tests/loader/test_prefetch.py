@@ -47,7 +47,7 @@ def test_so_many_steps_are_made_ahead_and_no_more(depth: int):
         time.sleep(0.01)  # time for one too many
         assert made == list(range(taken + depth))
         next(steps)
-    steps.close()
+    steps.close(ValueError("closed"))
 
 
 def test_without_prefetch_a_step_is_made_when_it_is_asked_for():
@@ -102,14 +102,16 @@ def test_batches_are_finished_where_they_are_used():
 
 
 @pytest.mark.timeout(30)
-def test_close_ends_the_thread_and_the_steps():
+def test_close_ends_the_thread_and_gives_later_calls_its_error():
     before = set(background_threads())
     steps = prefetcher(int)
     next(steps)
     assert set(background_threads()) - before
-    steps.close()
-    with pytest.raises(StopIteration):
-        next(steps)
+    steps.close(ValueError("closed"))
+    steps.close(ValueError("closed again"))
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"^closed$"):
+            next(steps)
     wait_until(lambda: not set(background_threads()) - before)
 
 
@@ -123,12 +125,43 @@ def test_an_iterator_that_is_dropped_leaves_no_thread():
 
 
 @pytest.mark.timeout(30)
-def test_close_does_not_wait_for_a_step_in_work():
+def test_close_waits_for_no_step_in_work():
     release = threading.Event()
-    steps = prefetcher(lambda step: release.wait())
-    steps.close()
-    assert not release.is_set()
+    in_time: list[bool] = []
+    steps = prefetcher(lambda step: in_time.append(release.wait(10)))
+    steps.close(ValueError("closed"))
     release.set()
+    wait_until(lambda: bool(in_time))
+    assert in_time == [True]
+
+
+@pytest.mark.timeout(30)
+def test_who_waits_for_a_step_when_it_is_closed_gets_the_step_or_the_error():
+    started, release = threading.Event(), threading.Event()
+
+    def prepare(step: int) -> int:
+        started.set()
+        release.wait(10)
+        return step
+
+    steps = prefetcher(prepare)
+    got: list[object] = []
+
+    def use() -> None:
+        try:
+            got.append(next(steps))
+        except BaseException as error:
+            got.append(str(error))
+
+    user = threading.Thread(target=use)
+    user.start()
+    started.wait()
+    steps.close(ValueError("closed"))
+    release.set()
+    user.join()
+    assert got in (["0"], ["closed"])
+    with pytest.raises(ValueError, match="closed"):
+        next(steps)
 
 
 @pytest.mark.timeout(30)

@@ -1,16 +1,12 @@
 from pathlib import Path
 
 import pytest
-from helpers import documents_of, edit_json, write_split
+from helpers import documents_of, edit_json, files_of, write_split
 
 from flatmix.errors import ConvertError, StoreError
 from flatmix.store import open_store
 from flatmix.store.folders import create_store
 from flatmix.store.writer import SplitWriter
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
 def test_a_store_in_a_missing_folder_is_made_with_its_parents(tmp_path: Path) -> None:
@@ -58,7 +54,7 @@ def test_a_zarr_group_of_another_kind_is_refused_and_not_touched(tmp_path: Path,
 
     for path, split, message in (
         ("foreign", "train", "is a Zarr group, but not a flat-tokens store"),
-        ("array", "train", "is there already and is not a Zarr v3 group"),
+        ("array", "train", "is an output folder that is not ours: it holds 'zarr.json'; choose a new or empty one"),
         ("s", "other", "is there already and is not a split of flatmix; it is left as it is"),
     ):
         with pytest.raises(ConvertError, match=message):

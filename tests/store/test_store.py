@@ -148,7 +148,6 @@ def test_a_store_opens_by_path_relative_path_and_url(
         ("gs://bucket/corpus.zarr", {}, "only local folders"),
         ("https://example.com/corpus.zarr", {}, "only local folders"),
         ("file://elsewhere/corpus.zarr", {}, "only local folders"),
-        ("/x", {"language": "en"}, "language='en': stores older than format 1 are not supported by this version"),
         ("/x", {"storage": {"region": "x"}}, "storage settings .* not supported by this version"),
         ("", {}, "the path of a store is empty"),
     ],
@@ -169,9 +168,9 @@ def test_what_is_no_store_is_said(tmp_path: Path) -> None:
     expected = {
         "missing": "nothing is there",
         "file": "it is a file",
-        "folder": "the folder holds no zarr.json",
-        "v2": "it is a Zarr v2 group",
-        "v3": "is not a flat-tokens store",
+        "folder": "the folder holds no zarr.json or .zgroup of a group",
+        "v2": "is not a flat-tokens store: a Zarr group without the attribute 'flatmix'",
+        "v3": "is not a flat-tokens store: a Zarr group without the attribute 'flatmix'",
         "next": "has the format 2, and this version of flatmix reads format 1",
     }
     for name, message in expected.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import documents_of, read, write_split
+from helpers import documents_of, files_of, read, write_split
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,10 +24,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of 16 values, four to a shard."""
     monkeypatch.setattr(layout, "CHUNK", 16)
     monkeypatch.setattr(layout, "SHARD", 64)
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
 def test_the_worked_example_of_the_format(tmp_path: Path) -> None:
