@@ -4,6 +4,7 @@ No module of flatmix may be imported at the top of this file: typeguard instrume
 """
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ DEVICES = 8
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 os.environ["HF_HUB_OFFLINE"] = "1"
+HUGGING_FACE = tempfile.TemporaryDirectory(prefix="flatmix-tests-")  # goes when the tests end
+os.environ["HF_HOME"] = HUGGING_FACE.name
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}".strip()
 
 

@@ -121,9 +121,9 @@ REFUSED: dict[str, tuple[str, str]] = {
         "loader(store, read_blocks_per_shuffle_buffer='large')",
         r"read_blocks_per_shuffle_buffer of 'en' is 'large': take a number, \"auto\"",
     ),
-    "documents as rows": (
-        "loader(store, sequence_packing=False)",
-        r"sequence_packing=False: this version makes packed rows only",
+    "a stride between documents": (
+        "loader(store, sequence_packing=False, stride=4)",
+        r"stride=4 with sequence_packing=False: .* leave the stride out",
     ),
     # what reading may use
     "a negative budget": ("loader(store, memory_budget=-1)", r"memory_budget is -1: it must be at least 0"),
@@ -157,9 +157,9 @@ REFUSED: dict[str, tuple[str, str]] = {
         "loader(store, batch=6, sharding=sharding(P('data')))",
         r"a batch of 6 rows does not divide into 4 parts over the mesh axes data .*: take a multiple of 4",
     ),
-    "sharded columns": (
-        "loader(store, sharding=sharding(P('data', 'model')))",
-        r"divides the columns too: this version shards rows only",
+    "columns that the mesh does not divide": (
+        "loader(store, len=7, sharding=sharding(P('data', 'model')))",
+        r"a row of 7 tokens does not divide into 2 parts over the mesh axes model of .*: take a multiple of 2",
     ),
     "a device as sharding": ("loader(store, sharding=jax.devices()[0])", r"a jax.sharding.NamedSharding is needed"),
     # steps

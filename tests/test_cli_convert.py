@@ -97,6 +97,21 @@ def test_a_field_may_name_the_language(run):
     assert read_documents(Path("s.zarr"), "no") == utf8("b")
 
 
+def test_a_store_can_be_written_in_zarr_v2(run):
+    write_lines(Path("a.jsonl"), ["a"])
+
+    assert run("convert", "s.zarr", "--language", "en=a.jsonl", "--zarr-format", "2")[0] == 0
+    status, _, err = run("convert", "s.zarr", "--language", "sw=a.jsonl")
+
+    assert read_documents(Path("s.zarr"), "en") == utf8("a")
+    assert Path("s.zarr/en/train/.zattrs").exists()
+    assert (status, err) == (
+        1,
+        "flatmix: error: s.zarr is of Zarr v2, and a store is of one version: ask for --zarr-format 2, or choose "
+        "another store\n",
+    )
+
+
 def test_the_field_of_the_text_can_be_named(run):
     Path("a.jsonl").write_text('{"content": "a"}')
 
@@ -121,6 +136,7 @@ def test_the_field_of_the_text_can_be_named(run):
         (["--language", "en=a.jsonl", "--tokenizer", "gpt2"], "tokenizer gpt2: there is no such file"),
         (["--language", "en=a.jsonl", "--end-token", "<eos>"], "the end token '<eos>' is not in the vocabulary"),
         (["--language", "en=a.jsonl", "--split", "a/b"], "'a/b' cannot name a split"),
+        (["--language", "en=a.jsonl", "--zarr-format", "1"], "zarr_format must be 3, or 2 for readers that know no "),
     ],
 )
 def test_a_users_error_is_one_line_and_writes_nothing(run, arguments, message):

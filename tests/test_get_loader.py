@@ -134,7 +134,7 @@ def test_what_is_missing_or_wrong_is_refused_by_name(run_file: Path, standard: s
         (("train", params(standard)), "token_batch_params is None: only a run file can stand in for it, and config"),
         (
             ("train", {"store": 1}, SHAPE),
-            r"config is \{'store': 1\}: FlatTokensParams or the path of a run file is need",
+            r"config is \{'store': 1\}: FlatTokensParams, HuggingFaceDataParams or the path of a run file is need",
         ),
         (("train", standard, SHAPE), r"std\.zarr is a folder: a TOML file is needed"),
         (

@@ -36,7 +36,7 @@ len = 8
 batch = 12
 extra_tokens = 1
 stride = 8
-packing = true
+packing = false
 
 [order]
 seed = "18446744073709551615"
@@ -119,6 +119,7 @@ def test_a_full_run_file_says_every_setting(read):
             seed=2**64 - 1,
             read_blocks_per_shuffle_buffer={"en": 2, "no": "auto"},
             sequences_per_read_block=4,
+            sequence_packing=False,
             memory_budget=1_000_000,
             prefetch=0,
             threads=3,

@@ -6,8 +6,11 @@ import pytest
 from processes import outputs, run_python
 from typeguard import TypeCheckError
 
-from flatmix.loader.batch import _decode_batch
+from flatmix.loader.batch import _decode_rows
+from flatmix.loader.host import RowFormat
 from flatmix.order.windows import window_count
+
+FORM = RowFormat(8, extra_tokens=1)
 
 WRONG = {
     "signed tokens": ((4, 9), "int32", (4,), "int32"),
@@ -20,30 +23,32 @@ WRONG = {
 
 
 def test_the_decoder_takes_tokens_and_languages():
-    batch = _decode_batch(8, jnp.zeros((4, 9), jnp.uint32), jnp.zeros(4, jnp.int32))
+    batch = _decode_rows(FORM, jnp.zeros((4, 9), jnp.uint32), jnp.zeros(4, jnp.int32))
     assert batch.inputs.shape == batch.loss_mask.shape == (4, 8)
 
 
 @pytest.mark.parametrize("what", WRONG)
 def test_the_decoder_refuses_other_shapes_and_types(what: str):
     shape, dtype, rows, kind = WRONG[what]
-    with pytest.raises(TypeCheckError, match=r"encoded|language"):
-        _decode_batch(8, jnp.zeros(shape, dtype), jnp.zeros(rows, kind))
+    with pytest.raises(TypeCheckError, match=r"rows|language"):
+        _decode_rows(FORM, jnp.zeros(shape, dtype), jnp.zeros(rows, kind))
 
 
 def test_the_decoder_refuses_numpy_arrays():
     with pytest.raises(TypeCheckError):
-        _decode_batch(8, np.zeros((4, 9), np.uint32), np.zeros(4, np.int32))
+        _decode_rows(FORM, np.zeros((4, 9), np.uint32), np.zeros(4, np.int32))
 
 
 PLAIN = """
 import jax.numpy as jnp
-from flatmix.loader.batch import _decode_batch
+from flatmix.loader.batch import _decode_rows
+from flatmix.loader.host import RowFormat
+from flatmix.loader.host import RowFormat
 from flatmix.order.windows import window_count
 from typeguard import TypeCheckError
 assert window_count(8.0, 8, 8) == 1  # nothing is instrumented here
 try:
-    _decode_batch(8, jnp.zeros((4, 9), jnp.uint32), jnp.zeros(5, jnp.int32))
+    _decode_rows(RowFormat(8, extra_tokens=1), jnp.zeros((4, 9), jnp.uint32), jnp.zeros(5, jnp.int32))
 except TypeCheckError as error:
     print(error)
 """

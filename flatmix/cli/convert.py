@@ -38,6 +38,9 @@ def convert(
         bool, typer.Option("--skip-bad", help="Count broken records and leave them out, instead of an error.")
     ] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Write splits anew that are there already.")] = False,
+    zarr_format: Annotated[
+        int, typer.Option(help="The version of Zarr; 2 is for readers that know no other, and has no checksums.")
+    ] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Convert documents to a flat-tokens store.
@@ -70,6 +73,7 @@ def convert(
             end_token=end_token,
             skip_bad=skip_bad,
             replace=replace,
+            zarr_format=zarr_format,
             progress=report,
         )
     if as_json:

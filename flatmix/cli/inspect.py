@@ -1,29 +1,51 @@
 """flatmix inspect"""
 
 import json
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
+from flatmix.cli.options import Source, is_run_file
+
 _WIDTH = 200  # wider than any line: a pipe gets the same lines as a terminal
+_TEXT_COLUMNS = ("language", "split", "tokenizer", "status")
 
 
 def inspect(
-    store: Annotated[str, typer.Argument(help="The store.")],
+    store: Source,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what is in a store: languages, splits, tokens, documents, bytes, tokenizer, size on disk, complete or not.
 
-    Example: flatmix inspect corpus.zarr
+    With a run file, also what its weights become: of each language the share that was asked for and that of the
+    tokens, by phase.
+
+    \b
+    Examples:
+      flatmix inspect corpus.zarr
+      flatmix inspect run.toml
     """
+    from flatmix.runfile import read_run
     from flatmix.store import open_store
 
-    opened = open_store(store)
+    run = read_run(store) if is_run_file(store) else None
+    opened = (
+        open_store(store) if run is None else open_store(run.params.filespec, run.params.language, run.params.storage)
+    )
     splits = [_describe(opened, language, split) for language in opened.languages for split in opened[language].splits]
+    described = {"store": opened.path, "splits": splits}
+    if run is not None:
+        described["mixture"] = _describe_mixture(run, opened)
     if as_json:
-        print(json.dumps({"store": opened.path, "splits": splits}, ensure_ascii=False, indent=2))
-    else:
-        _print_table(opened.path, splits)
+        print(json.dumps(described, ensure_ascii=False, indent=2))
+        return
+    print(f"{opened.path}: {len({split['language'] for split in splits})} languages")
+    if splits:
+        headings = ("language", "split", "tokens", "documents", "text bytes", "on disk", "largest id", "tokenizer")
+        _print_table((*headings, "status"), map(_cells, splits))
+    if run is not None:
+        _print_mixture(described["mixture"])
 
 
 def _describe(store: Any, language: str, split: str) -> dict[str, Any]:
@@ -37,34 +59,41 @@ def _describe(store: Any, language: str, split: str) -> dict[str, Any]:
     return described | {"bytes_on_disk": opened.size_on_disk()}
 
 
-def _print_table(path: str, splits: list[dict[str, Any]]) -> None:
+def _describe_mixture(run: Any, store: Any) -> dict[str, Any]:
+    from flatmix.mixing import describe
+
+    phases = describe(run.mixture, store.open(run.mixture.languages, run.split))
+    return {"split": run.split, "mode": run.mixture.mode, "phases": [asdict(phase) for phase in phases]}
+
+
+def _print_mixture(mixture: dict[str, Any]) -> None:
+    """The shares of each phase; what only mode "content" uses is left out of the others."""
+    content = mixture["mode"] == "content"
+    columns = {"asked": "content", "byte_premium": "byte premium", "bytes_per_token": "bytes/token"} if content else {}
+    columns["tokens"] = "tokens"
+    for phase in mixture["phases"]:
+        print(f"\nmixture of split {mixture['split']!r} from step {phase['step']} on, in shares of {mixture['mode']}:")
+        rows = (
+            [share["language"], *("-" if share[name] is None else f"{share[name]:.6f}" for name in columns)]
+            for share in phase["languages"]
+        )
+        _print_table(("language", *columns.values()), rows)
+
+
+def _print_table(headings: Any, rows: Any) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for name in (
-        "language",
-        "split",
-        "tokens",
-        "documents",
-        "text bytes",
-        "on disk",
-        "largest id",
-        "tokenizer",
-        "status",
-    ):
-        table.add_column(
-            name, justify="left" if name in ("language", "split", "tokenizer", "status") else "right", no_wrap=True
-        )
-    for split in splits:
-        table.add_row(*_cells(split))
-    print(f"{path}: {len({split['language'] for split in splits})} languages")
-    if splits:
-        Console(width=_WIDTH).print(table, crop=False)
+    for name in headings:
+        table.add_column(name, justify="left" if name in _TEXT_COLUMNS else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=_WIDTH, markup=False).print(table, crop=False)  # names are no markup
 
 
 def _cells(split: dict[str, Any]) -> list[str]:
-    """One line of the table."""
+    """One line of the table of splits."""
     if split["status"] != "complete":
         return [split["language"], split["split"], *[""] * 6, split["status"]]
     numbers = [split[name] for name in ("tokens", "documents", "utf8_bytes", "bytes_on_disk", "max_token_id")]

@@ -5,21 +5,37 @@ from typing import Annotated, Any
 
 import typer
 
+from flatmix.cli.options import (
+    Batch,
+    Block,
+    Buffer,
+    ExtraTokens,
+    Length,
+    Seed,
+    Selector,
+    Source,
+    SplitName,
+    Streams,
+    Stride,
+    Weights,
+    run_of,
+)
+
 
 def show(
-    store: Annotated[str, typer.Argument(help="The store.")],
+    store: Source,
     step: Annotated[int, typer.Option(help="The step whose rows are shown.")],
-    weight: Annotated[list[str], typer.Option(metavar="LANGUAGE=WEIGHT", help="The mixture; once for each language.")],
-    length: Annotated[int, typer.Option("--len", help="Targets of a row.")],
-    batch: Annotated[int, typer.Option(help="Rows of a batch.")],
-    streams: Annotated[int, typer.Option(help="Streams of the order.")],
-    seed: Annotated[int, typer.Option(help="Seed of the order.")],
-    split: Annotated[str, typer.Option(help="The split.")] = "train",
-    extra_tokens: Annotated[int, typer.Option(help="Tokens of a window beyond its targets.")] = 0,
-    stride: Annotated[int | None, typer.Option(help="Tokens between windows. [default: a window]")] = None,
-    selector: Annotated[str, typer.Option(help="hash or balanced.")] = "hash",
-    block: Annotated[int | None, typer.Option(help="sequences_per_read_block. [default: auto]")] = None,
-    buffer: Annotated[int | None, typer.Option(help="read_blocks_per_shuffle_buffer. [default: auto]")] = None,
+    weight: Weights = None,
+    length: Length = None,
+    batch: Batch = None,
+    streams: Streams = None,
+    seed: Seed = None,
+    split: SplitName = None,
+    extra_tokens: ExtraTokens = None,
+    stride: Stride = None,
+    selector: Selector = None,
+    block: Block = None,
+    buffer: Buffer = None,
     rows: Annotated[str | None, typer.Option(help="Rows to show, as in 0,3,5-7. [default: all]")] = None,
     tokenizer: Annotated[
         str | None, typer.Option(help="The tokenizer.json that the store was made with; not needed for bytes.")
@@ -28,31 +44,32 @@ def show(
 ) -> None:
     """Show the text of the rows of a step, with the language, epoch and window of each.
 
-    Example: flatmix show corpus.zarr --step 12 --weight en=0.7 --weight sw=0.3 --len 64 --batch 8 --streams 8 --seed 7
+    A run file says everything but the step; options that are given count in place of what it says. With a store,
+    --weight, --len, --batch, --streams and --seed are needed.
+
+    \b
+    Examples:
+      flatmix show run.toml --step 12
+      flatmix show corpus.zarr --step 12 --weight en=0.7 --weight sw=0.3 --len 64 --batch 8 --streams 8 --seed 7
     """
     from flatmix.loader import ShufflingLoader
-    from flatmix.params import FlatTokensParams, MixtureParams, TokenBatchParams
 
-    order = FlatTokensParams(
-        store, streams, seed, read_blocks_per_shuffle_buffer=buffer or "auto", sequences_per_read_block=block or "auto"
+    run = run_of(
+        store,
+        split=split,
+        weights=weight,
+        length=length,
+        batch=batch,
+        extra_tokens=extra_tokens,
+        stride=stride,
+        streams=streams,
+        seed=seed,
+        selector=selector,
+        block=block,
+        buffer=buffer,
     )
-    mixture = MixtureParams(_weights(weight), selector=selector)
-    with ShufflingLoader(split, order, mixture, TokenBatchParams(length, batch, extra_tokens, stride)) as loader:
-        decoder = _decoder(store, split, loader.languages, tokenizer)
-        chosen = _row_numbers(rows, batch)
-        addresses = loader.order.rows(step, rows=chosen)
-        host = loader.load_host(step, chosen)
-        described = [
-            {
-                "row": row,
-                "slot": int(addresses.slot[place]),
-                "language": loader.languages[host.language[place]],
-                "epoch": int(addresses.epoch[place]),
-                "window": int(addresses.window[place]),
-                "text": decoder.decode(host.targets[place].tolist()),
-            }
-            for place, row in enumerate(chosen)
-        ]
+    with ShufflingLoader(run.split, run.params, run.mixture, run.token_batch_params, timeline=run.timeline) as loader:
+        described = _describe(loader, _decoder(run, tokenizer), step, rows)
     if as_json:
         print(json.dumps({"step": step, "rows": described}, ensure_ascii=False, indent=2))
         return
@@ -61,18 +78,21 @@ def show(
         print(f"    {row['text']!r}")
 
 
-def _weights(given: list[str]) -> dict[str, float]:
-    weights: dict[str, float] = {}
-    for item in given:
-        name, _, number = item.rpartition("=")
-        try:
-            value = float(number)
-        except ValueError:
-            name = ""
-        if not name or name in weights:
-            raise ValueError(f"--weight {item!r}: write LANGUAGE=WEIGHT, as in en=0.5, once for each language")
-        weights[name] = value
-    return weights
+def _describe(loader: Any, decoder: Any, step: int, rows: str | None) -> list[dict[str, Any]]:
+    chosen = _row_numbers(rows, loader.order.timeline.batch(step))
+    addresses = loader.order.rows(step, rows=chosen)
+    host = loader.load_host(step, chosen)
+    return [
+        {
+            "row": row,
+            "slot": int(addresses.slot[place]),
+            "language": loader.languages[host.language[place]],
+            "epoch": int(addresses.epoch[place]),
+            "window": int(addresses.window[place]),
+            "text": decoder.decode(host.targets[place].tolist()),
+        }
+        for place, row in enumerate(chosen)
+    ]
 
 
 def _row_numbers(given: str | None, batch: int) -> list[int]:
@@ -83,20 +103,27 @@ def _row_numbers(given: str | None, batch: int) -> list[int]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ValueError(f"--rows {given!r}: write numbers and spans, as in 0,3,5-7")
+        if not int(first) <= int(last or first) < batch:
+            raise ValueError(f"--rows {given!r}: {part.strip()} is not within the rows of this step, 0 to {batch - 1}")
         chosen += range(int(first), int(last or first) + 1)
     return chosen
 
 
-def _decoder(store: str, split: str, languages: tuple[str, ...], tokenizer: str | None) -> Any:
+def _decoder(run: Any, tokenizer: str | None) -> Any:
     """The tokenizer of the store's text, checked to be the one that made it."""
     from flatmix.convert.tokenizer import load_tokenizer
     from flatmix.store import open_store
 
     loaded = load_tokenizer(tokenizer or "bytes")
-    opened = open_store(store)
-    for language in languages:
-        made_with = opened[language][split].tokenizer or {}
-        if made_with.get("sha256") != loaded.identity["sha256"]:
+    opened = open_store(run.params.filespec, run.params.language, run.params.storage)
+    for language, split in opened.open(run.mixture.languages, run.split).items():
+        made_with = split.tokenizer
+        if made_with is None and tokenizer is None:
+            raise ValueError(
+                f"language {language!r} does not say which tokenizer made it: give its file with --tokenizer, or "
+                f"--tokenizer bytes"
+            )
+        if made_with is not None and made_with.get("sha256") != loaded.identity["sha256"]:
             raise ValueError(
                 f"language {language!r} was made with tokenizer {made_with.get('name', 'unknown')!r} (sha256 "
                 f"{made_with.get('sha256', 'unknown')}), not {loaded.identity['name']!r}: give its file with "

@@ -30,6 +30,7 @@ def convert(
     end_token: str | int | None = None,
     skip_bad: bool = False,
     replace: bool = False,
+    zarr_format: int = 3,
     batch_documents: int = 1024,
     batch_characters: int = 2**22,
     progress: Progress | None = None,
@@ -41,6 +42,7 @@ def convert(
     tokenizer: "bytes" or the path of a tokenizer.json; begin_token, end_token: see `load_tokenizer`.
     skip_bad: leave out and count broken records, instead of raising.
     replace: write splits that are there anew; the old one goes when all input was checked and its language begins.
+    zarr_format: 3, or 2 for readers that know no other; that of the store, where there is one.
     batch_documents, batch_characters: what is tokenized at once; bounds memory and changes no content.
     progress: called with ("checking" or "converting", bytes read, bytes in all).
 
@@ -54,7 +56,17 @@ def convert(
     loaded = load_tokenizer(tokenizer, begin_token, end_token)
     fields = Fields(text_field, language_field)
     path = os.fspath(store)
-    plan = make_plan(path, sources, split, loaded, fields, skip_bad=skip_bad, replace=replace, progress=report)
+    plan = make_plan(
+        path,
+        sources,
+        split,
+        loaded,
+        fields,
+        skip_bad=skip_bad,
+        replace=replace,
+        zarr_format=zarr_format,
+        progress=report,
+    )
 
     total, done = sum(part.source.size for part in plan.parts), 0
     languages: list[LanguageSummary] = []

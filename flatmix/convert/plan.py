@@ -18,7 +18,7 @@ from flatmix.convert.sources import Source, find_source
 from flatmix.convert.tokenizer import Tokenizer, describe_tokenizer, same_tokenizer
 from flatmix.errors import ConvertError, StoreError
 from flatmix.store import local_folder, open_store
-from flatmix.store.format import check_name
+from flatmix.store.format import check_name, check_zarr_format
 
 Patterns = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Progress = Callable[[str, int, int], None]  # stage, bytes read, bytes in all
@@ -45,6 +45,7 @@ class Plan:
     parts: tuple[Part, ...]
     skip_bad: bool
     replace: bool
+    zarr_format: int
 
 
 def make_plan(
@@ -56,14 +57,16 @@ def make_plan(
     *,
     skip_bad: bool,
     replace: bool,
+    zarr_format: int,
     progress: Progress,
 ) -> Plan:
     """Check everything, cheap things first, and count the documents. Raises ConvertError; writes nothing."""
     check_name("split", split)
+    check_zarr_format(zarr_format)
     decoder = record_decoder(fields)
     found = _find_sources(sources, fields)
     named = [source.language for source in found if source.language is not None]
-    check_output(store, named, split, tokenizer.identity, replace=replace)
+    check_output(store, named, split, tokenizer.identity, replace=replace, zarr_format=zarr_format)
     parts: list[Part] = []
     total, done = sum(source.size for source in found), 0
     for source in found:
@@ -74,8 +77,9 @@ def make_plan(
     progress("checking", total, total)
     _check_counts(parts)
     if fields.language is not None:
-        check_output(store, list(parts[0].documents), split, tokenizer.identity, replace=replace)
-    return Plan(store, split, tokenizer, fields, decoder, tuple(parts), skip_bad, replace)
+        languages = list(parts[0].documents)
+        check_output(store, languages, split, tokenizer.identity, replace=replace, zarr_format=zarr_format)
+    return Plan(store, split, tokenizer, fields, decoder, tuple(parts), skip_bad, replace, zarr_format)
 
 
 def _find_sources(sources: Mapping[str, Patterns] | Patterns, fields: Fields) -> list[Source]:
@@ -123,8 +127,16 @@ def _check_counts(parts: Sequence[Part]) -> None:
         raise ConvertError(f"the input{whose} holds no document{skipped}; nothing was written")
 
 
-def check_output(store: str, languages: Sequence[str], split: str, tokenizer: dict[str, Any], *, replace: bool) -> None:
-    """Refuse a folder that is not ours, splits that are there, and a store of another tokenizer.
+def check_output(
+    store: str,
+    languages: Sequence[str],
+    split: str,
+    tokenizer: dict[str, Any],
+    *,
+    replace: bool,
+    zarr_format: int,
+) -> None:
+    """Refuse a folder that is not ours, splits that are there, and a store of another tokenizer or version of Zarr.
 
     Raises ConvertError and touches nothing.
     """
@@ -137,6 +149,11 @@ def check_output(store: str, languages: Sequence[str], split: str, tokenizer: di
         there = open_store(store)
     except (StoreError, OSError) as error:
         raise ConvertError(f"{store} is there and cannot be added to, nothing in it was touched: {error}") from error
+    if there.zarr_format != zarr_format:
+        raise ConvertError(
+            f"{store} is of Zarr v{there.zarr_format}, and a store is of one version: ask for "
+            f"--zarr-format {there.zarr_format}, or choose another store"
+        )
     _check_case("languages", {*languages, *there.languages})
     for language in languages:
         splits = there[language].splits if language in there.languages else ()

@@ -53,6 +53,7 @@ def _writer(plan: Plan, part: Part, language: str) -> SplitWriter:
         source=source,
         record_sources=True,
         replace=plan.replace,
+        zarr_format=plan.zarr_format,
     )
 
 

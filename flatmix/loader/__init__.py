@@ -22,13 +22,10 @@ import numpy as np
 from jax.sharding import NamedSharding
 from numpy.typing import NDArray
 
-from flatmix.errors import StoreError
+from flatmix.loader import build
 from flatmix.loader.batch import EncodedBatch, Layout, TokenBatch
-from flatmix.loader.buffers import Buffers
 from flatmix.loader.host import HostBatch, host_batch
-from flatmix.loader.memory import resolve_budget
 from flatmix.loader.prefetch import Prefetcher
-from flatmix.loader.rows import PackedRows
 from flatmix.loader.state import (
     Facts,
     check_past,
@@ -38,9 +35,9 @@ from flatmix.loader.state import (
     restore_counts,
     resumed_timeline,
 )
-from flatmix.order import Order, Phases, Timeline, whole_number
+from flatmix.mixing import token_weights
+from flatmix.order import Order, Timeline, whole_number
 from flatmix.order.timeline import Entry
-from flatmix.order.windows import window_count
 from flatmix.params import FlatTokensParams, MixtureParams, TokenBatchParams
 from flatmix.store import open_store
 
@@ -74,30 +71,20 @@ class ShufflingLoader:
         sharding: NamedSharding | None = None,
         timeline: Sequence[Entry] | None = None,
     ):
-        self.params, self.mixture, self.token_batch_params = params, mixture, token_batch_params
-        self._timeline_given = timeline is not None
-        first = Timeline(((0, 0, token_batch_params.batch),) if timeline is None else timeline, params.streams)
-        if first.entries[-1][2] != token_batch_params.batch:
-            raise ValueError(
-                f"batch is {token_batch_params.batch}, and {first.entries[-1][2]} in the timeline's last entry: they "
-                f"must be equal"
-            )
+        self.params, self.token_batch_params = params, token_batch_params
+        self._form = build.row_format(params, token_batch_params)
+        self._given = None if timeline is None else Timeline(timeline, params.streams)
+        first = build.first_timeline(params, token_batch_params, self._given)
         self._sharding = sharding
         if sharding is not None:
             self._layout.check(token_batch_params.batch)
         self._splits = open_store(params.filespec, params.language, params.storage).open(mixture.languages, split)
-        self._check_ids()
-        self.order = self._make_order(first)
-        self._facts = Facts(
-            digests=[opened.digest[:16] for opened in self._splits.values()],
-            window={
-                "len": token_batch_params.len,
-                "tokens": token_batch_params.window,
-                "stride": token_batch_params.window_stride,
-            },
-            keys=dict(mixture.keys or {}),
-        )
-        self._buffers = self._make_buffers()
+        build.check_ids(self._splits, params.vocab_size)
+        self.mixture = token_weights(mixture, self._splits)
+        """The mixture, its weights as shares of the tokens."""
+        self.order = build.make_order(self._splits, params, self.mixture, token_batch_params, first)
+        self._facts = self._what_the_past_depends_on()
+        self._buffers = build.make_buffers(self._splits, self.order, params, token_batch_params, self._own_streams())
         self._iterators: weakref.WeakSet[Prefetcher[EncodedBatch, TokenBatch]] = weakref.WeakSet()
         self._closed = threading.Event()
 
@@ -120,7 +107,7 @@ class ShufflingLoader:
         """The same rows as NumPy arrays, the caller's own: all, or those of the batch that `rows` names."""
         chosen = range(self.order.timeline.batch(step)) if rows is None else list(rows)
         encoded, language = self._host_rows(self.order, step, chosen)
-        return host_batch(encoded, self.token_batch_params.len, language)
+        return host_batch(encoded, self._form, language)
 
     def steps(self, start: int = 0, stop: int | None = None) -> Iterator[TokenBatch]:
         """The batches of the steps start, start + 1, ... up to `stop`, made ahead in the background.
@@ -152,9 +139,8 @@ class ShufflingLoader:
         """
         saved = parse_state(state)
         past = past_timeline(saved, self.params.streams)
-        given = self.order.timeline if self._timeline_given else None
-        timeline = resumed_timeline(saved, past, given, self.token_batch_params.batch)
-        order = self.order.with_timeline(timeline, self._phases(timeline))
+        timeline = resumed_timeline(saved, past, self._given, self.token_batch_params.batch)
+        order = self.order.with_timeline(timeline, build.phases_by_slot(self.mixture, timeline))
         check_past(saved, past, order, self._facts)
         restore_counts(saved, order)
         self.order = order
@@ -199,66 +185,22 @@ class ShufflingLoader:
     @cached_property
     def _layout(self) -> Layout:
         """Made late without a sharding: `load_host` then starts no device."""
-        return Layout(self._sharding, self.token_batch_params.len)
+        return Layout(self._sharding, self._form)
 
-    def _check_ids(self) -> None:
-        limit = self.params.vocab_size
-        for name, split in self._splits.items():
-            if limit is not None and split.max_token_id >= limit:
-                raise StoreError(
-                    f"language {name!r} has ids up to {split.max_token_id}, and vocab_size is {limit}: take at least "
-                    f"{split.max_token_id + 1}, or a store made with the model's tokenizer"
-                )
+    def _own_streams(self) -> frozenset[int]:
+        """The streams that have a row on a device of this process; all without a sharding."""
+        batch, streams = self.token_batch_params.batch, self.params.streams
+        if self._sharding is None:
+            return frozenset(range(streams))
+        return frozenset(row // (batch // streams) for row in self._layout.own_rows(batch))
 
-    def _make_order(self, timeline: Timeline) -> Order:
-        mixture, params, shape = self.mixture, self.params, self.token_batch_params
-        weighted = {
-            name
-            for weights in (mixture.weights, *(w for _, w in mixture.phases or ()))
-            for name, weight in weights.items()
-            if weight
-        }
-        windows: dict[str, int] = {}
-        for name, split in self._splits.items():
-            windows[name] = window_count(split.tokens, shape.window, shape.window_stride)
-            if not windows[name] and name in weighted:
-                raise ValueError(
-                    f"language {name!r} has {split.tokens} tokens, and one window needs {shape.window}: shorten the "
-                    f"windows, or leave the language out of the weights"
-                )
-        return Order(
-            windows,
-            mixture.weights,
-            self._phases(timeline),
-            seed=params.seed,
-            streams=params.streams,
-            timeline=timeline.entries,
-            selector=mixture.selector,
-            sequences_per_read_block=params.sequences_per_read_block,
-            read_blocks_per_shuffle_buffer=params.read_blocks_per_shuffle_buffer,
-            window_tokens=shape.window,
-            keys=mixture.keys,
-        )
-
-    def _phases(self, timeline: Timeline) -> Phases:
-        """The later weights of the mixture, from their slots on."""
-        return [(timeline.first_slot(step), weights) for step, weights in self.mixture.phases or ()]
-
-    def _make_buffers(self) -> Buffers:
-        shape, shuffles = self.token_batch_params, self.order.shuffles
-        splits = list(self._splits.values())
-        return Buffers(
-            sources={
-                index: PackedRows(
-                    splits[index].reader(self.params.threads), shuffle.windows, shape.window, shape.window_stride
-                )
-                for index, shuffle in shuffles.items()
-            },
-            shuffles=shuffles,
-            weights={index: max(phase.weights[index] for phase in self.order.phases) for index in shuffles},
-            streams=self.params.streams,
-            window=shape.window,
-            budget=resolve_budget(self.params.memory_budget),
+    def _what_the_past_depends_on(self) -> Facts:
+        shape = self.token_batch_params
+        window = {"len": shape.len, "tokens": shape.window, "stride": shape.window_stride}
+        return Facts(
+            digests=[split.identity for split in self._splits.values()],
+            window={**window, "packing": self.params.sequence_packing},
+            keys=dict(self.mixture.keys or {}),
         )
 
     def _prepare(self, order: Order, step: int) -> EncodedBatch:
@@ -269,10 +211,10 @@ class ShufflingLoader:
         return self._layout.to_devices(batch, own, *self._host_rows(order, step, own))
 
     def _host_rows(self, order: Order, step: int, rows: Sequence[int]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """uint32[rows, window] and the language of each row, in new memory: jax may keep it as its own."""
+        """uint32[rows, words] and the language of each row, in new memory: jax may keep it as its own."""
         self._check_open()
         addresses = order.rows(step, rows=rows)
-        encoded = np.empty((len(rows), self.token_batch_params.window), np.uint32)
+        encoded = np.empty((len(rows), self._form.words), np.uint32)
         self._buffers.fetch(addresses, encoded)
         return encoded, addresses.language
 

@@ -1,9 +1,11 @@
 """rows of this process -> a batch as sharded `jax.Array`s.
 
-One array of encoded tokens goes to the devices; ids and flags are made there. A process has, and is asked for, the rows
-of its own devices only, however the mesh lays them out.
+One array of encoded tokens goes to the devices, and ids and flags are made there; where the columns are divided too, a
+second one with the token before each. A process has, and is asked for, the rows of its own devices only, however the
+mesh lays them out.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,16 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Bool, Int32, UInt32, jaxtyped
+from jaxtyping import Array, Int32, UInt32, jaxtyped
 from numpy.typing import NDArray
 from typeguard import typechecked
 
-from flatmix.loader.host import decode
+from flatmix.loader.host import RowFormat, batch_fields, split_rows
 
 Tokens = UInt32[Array, "batch len"]
-Flags = Bool[Array, "batch len"]
 Languages = Int32[Array, " batch"]
-Encoded = UInt32[Array, "batch window"]
+Rows = UInt32[Array, "batch words"]
 
 
 @partial(
@@ -36,7 +37,7 @@ class TokenBatch:
     inputs: uint32[batch, len]; the token before each target, 0 where none may be seen.
     targets: uint32[batch, len].
     is_seq_start: bool[batch, len]; whether the target is the first token of its document.
-    loss_mask: bool[batch, len]; false where the target follows a token that is not known.
+    loss_mask: bool[batch, len]; false on padding, and where the target follows a token that is not known.
     language: int32[batch], an index into the loader's `languages`.
     """
 
@@ -51,67 +52,88 @@ class TokenBatch:
 class EncodedBatch:
     """A batch on its way to the devices, before it is decoded there."""
 
-    encoded: Array  # uint32[batch, window]
+    rows: tuple[Array, ...]  # uint32[batch, words]; or own and before, uint32[batch, len] each
     language: Array  # int32[batch]
 
 
 class Layout:
     """Which rows of a batch the devices of this process hold, and how arrays are made from them.
 
-    Raises ValueError for a sharding over which rows cannot be laid.
+    Raises ValueError for a sharding over which they cannot be laid.
     """
 
-    def __init__(self, sharding: NamedSharding | None, length: int):
+    def __init__(self, sharding: NamedSharding | None, form: RowFormat):
         if sharding is None:
             sharding = NamedSharding(Mesh(jax.local_devices()[:1], "data"), PartitionSpec())
         if not isinstance(sharding, NamedSharding):
             raise ValueError(f"sharding is {sharding!r}: a jax.sharding.NamedSharding is needed")
-        spec = tuple(sharding.spec)
-        if any(axes is not None for axes in spec[1:]):
-            raise ValueError(f"sharding {sharding.spec} divides the columns too: this version shards rows only")
-        self.length = length
-        self.sharding = NamedSharding(sharding.mesh, PartitionSpec(*spec[:1]))
-        self._decode = jax.jit(partial(_decode_batch, length), out_shardings=self.sharding)
+        if len(sharding.spec) > 2:
+            raise ValueError(f"sharding {sharding.spec} names {len(sharding.spec)} axes: a batch has rows and columns")
+        self.form, self.sharding = form, sharding
+        self.row_sharding = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:1]))
+        self._check_divides(f"a row of {form.length} tokens", form.length, 1)
+        self._columns_divided = self._parts(1) > 1
+        if self._columns_divided:
+            decode, tokens = _decode_columns, sharding
+        else:
+            decode, tokens = partial(_decode_rows, form), self.row_sharding
+        self._decode = jax.jit(decode, out_shardings=TokenBatch(tokens, tokens, tokens, tokens, self.row_sharding))
 
     def check(self, batch: int) -> None:
         """Raises ValueError where the rows of a batch do not divide over the mesh."""
-        axes = self.sharding.spec[0] if self.sharding.spec else None
-        names = () if axes is None else axes if isinstance(axes, tuple) else (axes,)
-        parts = int(np.prod([self.sharding.mesh.shape[name] for name in names], dtype=np.int64))
-        if batch % parts:
-            raise ValueError(
-                f"a batch of {batch} rows does not divide into {parts} parts over the mesh axes {', '.join(names)} "
-                f"of {dict(self.sharding.mesh.shape)}: take a multiple of {parts}"
-            )
+        self._check_divides(f"a batch of {batch} rows", batch, 0)
 
     def own_rows(self, batch: int) -> list[int]:
         """The rows that this process's devices hold, ascending."""
-        slices = self.sharding.addressable_devices_indices_map((batch, self.length)).values()
+        slices = self.row_sharding.addressable_devices_indices_map((batch,)).values()
         return sorted({row for index in slices for row in range(*index[0].indices(batch))})
 
     def to_devices(
-        self, batch: int, own: Sequence[int], encoded: NDArray[np.uint32], language: NDArray[np.int64]
+        self, batch: int, own: Sequence[int], rows: NDArray[np.uint32], language: NDArray[np.int64]
     ) -> EncodedBatch:
-        """Starts the way to the devices of uint32[own rows, window] and int64[own rows]. Runs no computation."""
+        """Starts the way to the devices of uint32[own rows, words] and int64[own rows]. Runs no computation."""
         place = {row: number for number, row in enumerate(own)}
-        codes = language.astype(np.int32)
 
         def part(array: NDArray, index: tuple[slice, ...]) -> NDArray:
             start, stop, _ = index[0].indices(batch)  # the rows of a device are consecutive, so they are in `own`
-            return array[place[start] : place[start] + stop - start]
+            return array[(slice(place[start], place[start] + stop - start), *index[1:])]
 
-        shape = (batch, encoded.shape[1])
-        return EncodedBatch(
-            jax.make_array_from_callback(shape, self.sharding, partial(part, encoded)),
-            jax.make_array_from_callback(shape[:1], self.sharding, partial(part, codes)),
-        )
+        def laid(array: NDArray, sharding: NamedSharding) -> Array:
+            return jax.make_array_from_callback((batch, *array.shape[1:]), sharding, partial(part, array))
+
+        arrays, sharding = ((rows,), self.row_sharding)
+        if self._columns_divided:
+            arrays, sharding = split_rows(rows, self.form, np), self.sharding
+        codes = laid(language.astype(np.int32), self.row_sharding)
+        return EncodedBatch(tuple(laid(array, sharding) for array in arrays), codes)
 
     def decode(self, batch: EncodedBatch) -> TokenBatch:
         """The arrays of the batch, made on the devices. Called where computations may be started."""
-        return self._decode(batch.encoded, batch.language)
+        return self._decode(*batch.rows, batch.language)
+
+    def _axes(self, dimension: int) -> tuple[str, ...]:
+        axes = self.sharding.spec[dimension] if dimension < len(self.sharding.spec) else None
+        return () if axes is None else axes if isinstance(axes, tuple) else (axes,)
+
+    def _parts(self, dimension: int) -> int:
+        return math.prod(self.sharding.mesh.shape[name] for name in self._axes(dimension))
+
+    def _check_divides(self, what: str, size: int, dimension: int) -> None:
+        parts = self._parts(dimension)
+        if size % parts:
+            raise ValueError(
+                f"{what} does not divide into {parts} parts over the mesh axes {', '.join(self._axes(dimension))} of "
+                f"{dict(self.sharding.mesh.shape)}: take a multiple of {parts}"
+            )
 
 
 @jaxtyped(typechecker=None)
 @typechecked
-def _decode_batch(length: int, encoded: Encoded, language: Languages) -> TokenBatch:
-    return TokenBatch(*decode(encoded, length, jnp), language)
+def _decode_rows(form: RowFormat, rows: Rows, language: Languages) -> TokenBatch:
+    return TokenBatch(*batch_fields(*split_rows(rows, form, jnp), jnp), language)
+
+
+@jaxtyped(typechecker=None)
+@typechecked
+def _decode_columns(own: Tokens, before: Tokens, language: Languages) -> TokenBatch:
+    return TokenBatch(*batch_fields(own, before, jnp), language)

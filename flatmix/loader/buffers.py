@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from flatmix.loader.rows import Finish, PackedRows, finish_all
+from flatmix.loader.rows import Finish, RowSource, finish_all, start_read
 from flatmix.order import Rows
 from flatmix.order.shuffle import Shuffle
 
@@ -33,23 +33,24 @@ class Metrics:
 class _Buffer:
     """The rows of one shuffle buffer; its memory is used again for the next one."""
 
-    memory: NDArray[np.uint32]  # uint32[windows of a full buffer, window]
+    memory: NDArray[np.uint32]  # uint32[windows of a full buffer, words]
     asked: tuple[int, int] = (-1, -1)  # the (epoch, minipoch) last asked for
     held: tuple[int, int] = (-1, -1)  # the one that memory holds
 
 
 @dataclass
 class Buffers:
-    """The buffers of some languages (by index) and the streams whose rows this process reads.
+    """The buffers of some languages (by index) and of the streams whose rows this process has; `words` are a row's
+    uint32 values. Rows of other streams are read alone.
 
     `budget` is in bytes. Safe to use from several threads, which wait for each other.
     """
 
-    sources: Mapping[int, PackedRows]
+    sources: Mapping[int, RowSource]
     shuffles: Mapping[int, Shuffle]
     weights: Mapping[int, float]
-    streams: int
-    window: int
+    streams: frozenset[int]
+    words: int
     budget: int
     metrics: Metrics = field(default_factory=Metrics)
 
@@ -61,7 +62,7 @@ class Buffers:
     def _languages_that_fit(self) -> frozenset[int]:
         left, fitting = self.budget, set[int]()
         for language in sorted(self.shuffles, key=lambda index: (-self.weights[index], index)):
-            need = self.shuffles[language].buffer_windows * self.window * 4 * self.streams
+            need = self.shuffles[language].buffer_windows * self.words * 4 * len(self.streams)
             if need <= left:
                 left -= need
                 fitting.add(language)
@@ -73,7 +74,7 @@ class Buffers:
         return sum(buffer.held == buffer.asked != (-1, -1) for buffer in buffers) / len(buffers) if buffers else 0.0
 
     def fetch(self, rows: Rows, out: NDArray[np.uint32]) -> None:
-        """Fills uint32[rows, window] with the encoded tokens of the rows. Raises ReadError; `out` is then worthless."""
+        """Fills uint32[rows, words] with the encoded tokens of the rows. Raises ReadError; `out` is then worthless."""
         with self._lock:
             fill, alone, ready = self._sort_out(rows)
             finish_all([*fill, *self._start_alone(rows, alone, out)])
@@ -81,7 +82,7 @@ class Buffers:
                 out[row] = buffer.memory[rows.place[row]]
             self.metrics.rows += len(out)
             self.metrics.rows_read_alone += len(alone)
-            self.metrics.bytes_read += len(alone) * self.window * 4
+            self.metrics.bytes_read += len(alone) * self.words * 4
 
     def clear(self) -> None:
         """Gives the memory back. Waits for no read, so a buffer that is being filled keeps its own until then."""
@@ -97,7 +98,7 @@ class Buffers:
             rows.language.tolist(), rows.stream.tolist(), rows.epoch.tolist(), rows.minipoch.tolist(), strict=True
         )
         for row, (language, stream, epoch, minipoch) in enumerate(addresses):
-            if language not in self.buffered:
+            if language not in self.buffered or stream not in self.streams:
                 alone.append(row)
                 continue
             key, wanted = (language, stream), (epoch, minipoch)
@@ -116,7 +117,7 @@ class Buffers:
         return fills, alone, ready
 
     def _new_buffer(self, key: tuple[int, int]) -> _Buffer:
-        memory = np.empty((self.shuffles[key[0]].buffer_windows, self.window), np.uint32)
+        memory = np.empty((self.shuffles[key[0]].buffer_windows, self.words), np.uint32)
         self._buffers[key] = _Buffer(memory)
         return self._buffers[key]
 
@@ -130,7 +131,7 @@ class Buffers:
         firsts = self.shuffles[language].first_windows(*wanted, stream).tolist()
         self._buffers.pop(key, None)
         reads = [
-            source.start_read(first, buffer.memory[number * size : (number + 1) * size])
+            start_read(source, first, buffer.memory[number * size : (number + 1) * size])
             for number, first in enumerate(firsts)
         ]
 
@@ -139,10 +140,10 @@ class Buffers:
             buffer.held = wanted
             self._buffers[key] = buffer
             self.metrics.buffers_filled += 1
-            self.metrics.bytes_read += len(firsts) * size * self.window * 4
+            self.metrics.bytes_read += len(firsts) * size * self.words * 4
 
         return finish
 
     def _start_alone(self, rows: Rows, alone: list[int], out: NDArray[np.uint32]) -> list[Finish]:
         languages, windows = rows.language.tolist(), rows.window.tolist()
-        return [self.sources[languages[row]].start_read(windows[row], out[row : row + 1]) for row in alone]
+        return [start_read(self.sources[languages[row]], windows[row], out[row : row + 1]) for row in alone]

@@ -2,38 +2,56 @@
 
 A run of consecutive windows is one span of the store where windows lie end to end, so that a read block comes with one
 read, straight to its place. Overlapping windows, or windows with gaps, are read as one span too and copied from there.
+Documents, one a row, are read as spans of neighbours; what a row does not show of a long document is not read.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from flatmix.order.windows import window_span
+from flatmix.store import Split
 from flatmix.store.reader import Reader
 
 Finish = Callable[[], None]
 
+_GAP = 2**14  # tokens between two documents' parts that are sooner read than left out: those of a chunk
+
+
+class RowSource(Protocol):
+    """The windows of one split. `windows` says how many there are, for those that go on at 0 after the last."""
+
+    windows: int
+
+    def start_span(self, first: int, rows: NDArray[np.uint32]) -> Finish:
+        """Starts to read windows first, first + 1, ... into uint32[count, words]; returns what waits for them."""
+        ...
+
+
+def start_read(source: RowSource, first: int, rows: NDArray[np.uint32]) -> Finish:
+    """Starts to read windows first, first + 1, ... into uint32[count, words], going on at 0 after the last.
+
+    Returns what waits for them; it raises the ReadError of a read that failed.
+    """
+    until_end = min(len(rows), source.windows - first)
+    if until_end == len(rows):
+        return source.start_span(first, rows)
+    finishes = [source.start_span(first, rows[:until_end]), source.start_span(0, rows[until_end:])]
+    return lambda: finish_all(finishes)
+
 
 class PackedRows:
-    """The windows of one split: `window` tokens each, one every `stride` tokens."""
+    """Windows of `window` tokens, one every `stride` tokens, over documents laid end to end."""
 
     def __init__(self, reader: Reader, windows: int, window: int, stride: int):
-        self._reader, self._windows, self._window, self._stride = reader, windows, window, stride
+        self.windows = windows
+        self._reader, self._window, self._stride = reader, window, stride
 
-    def start_read(self, first: int, rows: NDArray[np.uint32]) -> Finish:
-        """Starts to read windows first, first + 1, ... into uint32[count, window], going on at 0 after the last.
-
-        Returns what waits for them; it raises the ReadError of a read that failed.
-        """
-        until_end = min(len(rows), self._windows - first)
-        finishes = [self._start_span(first, rows[:until_end])]
-        if until_end < len(rows):
-            finishes.append(self._start_span(0, rows[until_end:]))
-        return lambda: finish_all(finishes)
-
-    def _start_span(self, first: int, rows: NDArray[np.uint32]) -> Finish:
+    def start_span(self, first: int, rows: NDArray[np.uint32]) -> Finish:
         start, _ = window_span(first, self._window, self._stride)
         _, stop = window_span(first + len(rows) - 1, self._window, self._stride)
         if stop - start == rows.size:
@@ -45,6 +63,41 @@ class PackedRows:
             future.result()
             step = span.itemsize
             rows[:] = as_strided(span, rows.shape, (self._stride * step, step), writeable=False)
+
+        return finish
+
+
+class DocumentRows:
+    """One document a row: its first `window` tokens, 0 after its end, and as the last word how many are real."""
+
+    def __init__(self, split: Split, reader: Reader, window: int):
+        self.windows = split.documents
+        self._split, self._reader, self._window = split, reader, window
+
+    def start_span(self, first: int, rows: NDArray[np.uint32]) -> Finish:
+        starts = self._split.seq_starts(first, first + len(rows) + 1).astype(np.int64)
+        lengths = np.minimum(np.diff(starts), self._window)
+        stops = starts[:-1] + lengths
+        rows[:, self._window] = lengths
+        # Documents whose parts lie close together are read as one span.
+        bounds = [0, *(np.flatnonzero(starts[1:-1] - stops[:-1] > _GAP) + 1).tolist(), len(rows)]
+        parts = [
+            self._start_neighbours(rows[a:b], starts[a:b], lengths[a:b], int(stops[b - 1])) for a, b in pairwise(bounds)
+        ]
+        return parts[0] if len(parts) == 1 else lambda: finish_all(parts)
+
+    def _start_neighbours(
+        self, rows: NDArray[np.uint32], starts: NDArray[np.int64], lengths: NDArray[np.int64], stop: int
+    ) -> Finish:
+        first = int(starts[0])
+        span = np.empty(stop - first, np.uint32)
+        future = self._reader.read(first, stop, span)
+
+        def finish() -> None:
+            future.result()
+            for row, offset, length in zip(rows, (starts - first).tolist(), lengths.tolist(), strict=True):
+                row[:length] = span[offset : offset + length]
+                row[length : self._window] = 0
 
         return finish
 

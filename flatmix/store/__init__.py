@@ -2,10 +2,12 @@
 
 A store is a folder of languages, a language a folder of splits; `store["en"]["train"]` reads a handful of small
 files, checks that kinds, shapes, types and counts agree, and refuses a split that its writer did not complete. What
-it returns knows its counts, its digest and its origin, and holds nothing open.
+it returns knows its counts, its digest and its origin, and holds nothing open. An older store, from before format 1,
+is a folder of splits, and opens as a store of one language.
 
-Cost: five small files for each split, whatever the size of the corpus; `Store.open` does many languages at once.
-`flatmix.store.writer` writes stores; it is not imported here, so reading does not load zarr.
+Cost: five small files for each split (seven in Zarr v2), whatever the size of the corpus, and two chunks where the
+store is an older one; `Store.open` does many languages at once. `flatmix.store.writer` writes stores; it is not
+imported here, so reading does not load zarr.
 """
 
 import os
@@ -18,10 +20,10 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from flatmix.errors import StoreError
+from flatmix.errors import ReadError, StoreError
 from flatmix.store import format as layout
 from flatmix.store import metadata as meta
-from flatmix.store.split import Split, load_split, place_of
+from flatmix.store.split import Split, load_older_split, load_split, place_of
 
 __all__ = ["Language", "Split", "Store", "open_store"]
 
@@ -29,26 +31,37 @@ _OPENERS = 16  # languages opened at once
 
 
 def open_store(path_or_url: str | os.PathLike[str], language: str | None = None, storage: Any = None) -> "Store":
-    """Opens the store in a local folder, or at a file:// URL; reads one small file.
+    """Opens the store in a local folder, or at a file:// URL; reads a few small files.
 
-    StoreError when there is no flat-tokens store of this format. Older stores (`language`) and object stores
-    (`storage`, other URLs) are not supported by this version.
+    `language` names the one language of a store from before format 1, which does not name it itself; such a store
+    needs it, and no other takes it. StoreError when there is no flat-tokens store. Object stores (`storage`, other
+    URLs) are not supported by this version.
     """
     if language is not None:
-        raise StoreError(
-            f"language={language!r}: stores older than format 1 are not supported by this version of flatmix"
-        )
+        layout.check_name("language", language)
     if storage is not None:
         raise StoreError("storage settings are for object stores, which are not supported by this version of flatmix")
     root = local_folder(path_or_url)
-    root_metadata = meta.read_json(root)
-    if root_metadata is None:
+    group = meta.read_group(root)
+    if group is None:
         raise StoreError(f"no store at {root}: {_what_is_at(root)}")
-    if not meta.is_group(root_metadata) or meta.flatmix_attribute(root_metadata, f"store {root}") is None:
+    if meta.flatmix_attribute(group.attributes, f"store {root}") is not None:
+        if language is not None:
+            raise StoreError(
+                f"language={language!r}: stores older than format 1 are given the name of their one language, and "
+                f"{root} is of format 1 and names its own; leave it out"
+            )
+        return Store(str(root), group.zarr_format)
+    if not _is_older(root, group.zarr_format):
         raise StoreError(
-            f"{root} is not a flat-tokens store: its root is no Zarr v3 group with the attribute 'flatmix'"
+            f"{root} is not a flat-tokens store: a Zarr group without the attribute 'flatmix', and without the "
+            "'train' or 'validation' of an older store"
         )
-    return Store(str(root))
+    if language is None:
+        raise StoreError(
+            f"{root} is an older store, of one language, which it does not name: say which, as in language='en'"
+        )
+    return Store(str(root), group.zarr_format, language)
 
 
 def local_folder(path_or_url: str | os.PathLike[str]) -> Path:
@@ -66,23 +79,34 @@ def local_folder(path_or_url: str | os.PathLike[str]) -> Path:
 
 @dataclass(frozen=True)
 class Store:
-    """The languages of one store. `path` is its absolute path; listing and opening happen when asked for."""
+    """The languages of one store. `path` is its absolute path; listing and opening happen when asked for.
+
+    `zarr_format`, 2 or 3, is that of all its groups; `older_language` names the one language of an older store.
+    """
 
     path: str
+    zarr_format: int = 3
+    older_language: str | None = None
 
     @property
     def languages(self) -> tuple[str, ...]:
         """The names of the languages, sorted by code point; lists the folder anew each time."""
-        return meta.group_names(Path(self.path))
+        if self.older_language is not None:
+            return (self.older_language,)
+        return meta.group_names(Path(self.path), self.zarr_format)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.languages)
 
     def __getitem__(self, language: str) -> "Language":
         layout.check_name("language", language)
-        if not meta.is_group(meta.read_json(Path(self.path, language))):
+        if self.older_language is not None:
+            there = language == self.older_language
+        else:
+            there = meta.read_group(Path(self.path, language), self.zarr_format) is not None
+        if not there:
             raise StoreError(f"no language {language!r} in store {self.path}; {_names('languages', self.languages)}")
-        return Language(self.path, language)
+        return Language(self, language)
 
     def open(self, languages: Iterable[str], split: str) -> "dict[str, Split]":
         """That split of each language, opened in parallel, in the sequence given; the error of the first that fails."""
@@ -96,21 +120,26 @@ class Store:
         """ "complete", "incomplete", or the reason why that split cannot be opened."""
         try:
             return "incomplete" if self[language]._load(split) is None else "complete"
-        except StoreError as error:
+        except (StoreError, ReadError) as error:
             return str(error)
 
 
 @dataclass(frozen=True)
 class Language:
-    """The splits of one language of the store at `path`."""
+    """The splits of one language of a store."""
 
-    path: str
+    store: Store
     name: str
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The names of the splits, completed or not, sorted by code point."""
-        return meta.group_names(Path(self.path, self.name))
+        return meta.group_names(self._folder, self.store.zarr_format)
+
+    @property
+    def _folder(self) -> Path:
+        older = self.store.older_language is not None
+        return Path(self.store.path) if older else Path(self.store.path, self.name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.splits)
@@ -118,18 +147,25 @@ class Language:
     def __getitem__(self, split: str) -> "Split":
         opened = self._load(split)
         if opened is None:
-            place = place_of(self.path, self.name, split)
+            place = place_of(self.store.path, self.name, split)
             raise StoreError(f"{place} was not completed: its writer stopped before the end; convert it again")
         return opened
 
     def _load(self, split: str) -> "Split | None":
         layout.check_name("split", split)
-        group = meta.read_json(Path(self.path, self.name, split))
-        if group is None or not meta.is_group(group):
+        group, path = meta.read_group(self._folder / split, self.store.zarr_format), self.store.path
+        if group is None:
             raise StoreError(
-                f"language {self.name!r} of store {self.path} has no split {split!r}; {_names('splits', self.splits)}"
+                f"language {self.name!r} of store {path} has no split {split!r}; {_names('splits', self.splits)}"
             )
-        return load_split(self.path, self.name, split, group)
+        load = load_split if self.store.older_language is None else load_older_split
+        return load(path, self.name, split, group)
+
+
+def _is_older(root: Path, zarr_format: int) -> bool:
+    """Whether a group without the attribute `flatmix` is a store from before format 1."""
+    splits = [meta.read_group(root / name, zarr_format) for name in ("train", "validation")]
+    return any(split and "max_token_id" in split.attributes and "flatmix" not in split.attributes for split in splits)
 
 
 def _names(kind: str, names: tuple[str, ...]) -> str:
@@ -144,6 +180,4 @@ def _what_is_at(root: Path) -> str:
         return "nothing is there"
     if not root.is_dir():
         return "it is a file, not a folder"
-    if (root / ".zgroup").exists():
-        return "it is a Zarr v2 group, which is not supported by this version of flatmix"
-    return f"the folder holds no {layout.METADATA}"
+    return f"the folder holds no {layout.METADATA} or {layout.GROUP_V2} of a group"

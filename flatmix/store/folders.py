@@ -3,13 +3,16 @@
 What decides is whether a folder is ours: a store or a split that carries the attribute `flatmix`. A foreign folder is
 refused, whatever was asked for; an existing split is replaced only on request, and says that it is incomplete before
 the first of its files goes. Two processes may make the same store or language at once: they write the same few bytes.
+A store is of one version of Zarr, since those who read it look for the files of one.
 
 Cost: a few small files and listings.
 """
 
 import contextlib
+import json
 import os
 import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -24,54 +27,69 @@ from flatmix.store import local_folder
 from flatmix.store import metadata as meta
 
 
-def create_store(path: str | os.PathLike[str]) -> None:
+def create_store(path: str | os.PathLike[str], zarr_format: int = 3) -> None:
     """Makes an empty store, parents included; leaves an existing one as it is. ConvertError for anything else there."""
     root = local_folder(path)
-    group = _create_group(root, {"flatmix": {"format": layout.FORMAT}})
-    if meta.flatmix_attribute(group, f"store {root}") is None:
+    group = _create_group(root, zarr_format, {"flatmix": {"format": layout.FORMAT}})
+    if meta.flatmix_attribute(group.attributes, f"store {root}") is None:
         raise ConvertError(f"{root} is a Zarr group, but not a flat-tokens store; choose a new or empty folder")
+    _check_version(root, group, zarr_format)
 
 
-def create_language(folder: Path) -> None:
+def create_language(folder: Path, zarr_format: int = 3) -> None:
     """Makes the group of a language, or leaves it as it is."""
     _check_spelling(folder)
-    _create_group(folder, {})
+    _check_version(folder, _create_group(folder, zarr_format, {}), zarr_format)
 
 
-def create_split(folder: Path, place: str, replace: bool) -> zarr.Group:
+def create_split(folder: Path, place: str, replace: bool, zarr_format: int = 3) -> zarr.Group:
     """The group of a new split, which says that it is incomplete; with `replace`, in the place of one that is there."""
     _check_spelling(folder)
-    existing = meta.read_json(folder)
+    existing = meta.read_group(folder)
     if existing is None:
         _check_empty(folder)
         try:
-            return zarr.create_group(folder, zarr_format=3, attributes=layout.incomplete_attributes())
+            return _write_group(folder, zarr_format, layout.incomplete_attributes())
         except ContainsGroupError as error:
             raise StoreError(f"{place} is being written by another process") from error
-    if not meta.is_group(existing) or meta.flatmix_attribute(existing, place) is None:
+    attribute = meta.flatmix_attribute(existing.attributes, place)
+    if attribute is None:
         raise ConvertError(f"{place} is there already and is not a split of flatmix; it is left as it is")
+    _check_version(folder, existing, zarr_format)
     if not replace:
-        state = "" if existing["attributes"]["flatmix"].get("complete") is True else ", and is incomplete"
+        state = "" if attribute.get("complete") is True else ", and is incomplete"
         raise StoreError(f"{place} is there already{state}; ask to replace it, or choose another name")
-    return _clear_split(folder, place)
+    return _clear_split(folder, place, zarr_format)
 
 
-def create_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype) -> zarr.Array:
-    """An array in chunks of CHUNK values, in shards of SHARD clipped to the array rounded up to whole chunks."""
-    chunk = max(1, layout.CHUNK // int(np.prod(shape[1:], dtype=np.int64)))
-    chunks = max(1, min(layout.SHARD // layout.CHUNK, -(-shape[0] // chunk)))
-    blosc = BloscCodec(typesize=dtype.itemsize, cname="lz4", clevel=5, shuffle="bitshuffle", blocksize=0)
+def create_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype, zarr_format: int = 3) -> zarr.Array:
+    """An array in chunks of CHUNK values, in shards of SHARD clipped to the array rounded up to whole chunks.
+
+    In Zarr v2, in chunks of CHUNK_V2 values, clipped to the array.
+    """
+    rest = shape[1:]
+    values = layout.CHUNK if zarr_format == 3 else layout.CHUNK_V2
+    chunk = max(1, values // int(np.prod(rest, dtype=np.int64)))
+    if zarr_format == 3:
+        chunks = max(1, min(layout.SHARD // layout.CHUNK, -(-shape[0] // chunk)))
+        blosc = BloscCodec(typesize=dtype.itemsize, cname="lz4", clevel=5, shuffle="bitshuffle", blocksize=0)
+        settings = {
+            "chunks": (chunk, *rest),
+            "shards": (chunk * chunks, *rest),
+            "serializer": BytesCodec(endian="little"),
+            "compressors": [blosc, Crc32cCodec()],
+        }
+    else:
+        blosc = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 2, "blocksize": 0}  # 2: of bits
+        settings = {"chunks": (max(1, min(chunk, shape[0])), *rest), "compressors": blosc}
     return zarr.create_array(
         folder,
         shape=shape,
         dtype=dtype,
-        chunks=(chunk, *shape[1:]),
-        shards=(chunk * chunks, *shape[1:]),
-        serializer=BytesCodec(endian="little"),
-        compressors=[blosc, Crc32cCodec()],
         fill_value=0,
-        zarr_format=3,
+        zarr_format=zarr_format,
         config={"write_empty_chunks": True},  # so that a chunk that is not there is always damage
+        **settings,
     )
 
 
@@ -80,19 +98,28 @@ def write_attributes(group: zarr.Group, attributes: dict[str, Any]) -> None:
     group.attrs.put(attributes)
 
 
-def _create_group(folder: Path, attributes: dict[str, Any]) -> dict[str, Any]:
-    if meta.read_json(folder) is None:
+def _create_group(folder: Path, zarr_format: int, attributes: dict[str, Any]) -> meta.Group:
+    if meta.read_group(folder) is None:
         _check_empty(folder)
         with contextlib.suppress(ContainsGroupError):  # another process was first, with the same content
-            zarr.create_group(folder, zarr_format=3, attributes=attributes)
-    group = meta.read_json(folder)
-    if group is None or not meta.is_group(group):
-        raise ConvertError(f"{folder} is there already and is not a Zarr v3 group; choose a new or empty folder")
+            _write_group(folder, zarr_format, attributes)
+    group = meta.read_group(folder)
+    if group is None:
+        raise ConvertError(f"{folder} is there already and is not a Zarr group; choose a new or empty folder")
     return group
 
 
-def _clear_split(folder: Path, place: str) -> zarr.Group:
-    ours = {layout.METADATA, *layout.DTYPES}
+def _write_group(folder: Path, zarr_format: int, attributes: dict[str, Any]) -> zarr.Group:
+    if zarr_format == 2:  # the attributes have a file of their own: it comes first, so that no group is without them
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f"{layout.ATTRIBUTES_V2}.{uuid.uuid4().hex}.partial"
+        part.write_text(json.dumps(attributes), "utf-8")
+        part.replace(folder / layout.ATTRIBUTES_V2)
+    return zarr.create_group(folder, zarr_format=zarr_format, attributes=attributes)
+
+
+def _clear_split(folder: Path, place: str, zarr_format: int) -> zarr.Group:
+    ours = {layout.METADATA, layout.GROUP_V2, layout.ATTRIBUTES_V2, *layout.DTYPES}
     foreign = sorted(
         entry.name for entry in folder.iterdir() if entry.name not in ours and not _is_leftover(entry.name)
     )
@@ -100,12 +127,21 @@ def _clear_split(folder: Path, place: str) -> zarr.Group:
         raise ConvertError(
             f"{place} holds {foreign[0]!r}, which is not of flatmix; move it away before replacing the split"
         )
-    group = zarr.open_group(folder, mode="r+", zarr_format=3)
+    group = zarr.open_group(folder, mode="r+", zarr_format=zarr_format)
     write_attributes(group, layout.incomplete_attributes())
     for name in layout.DTYPES:
         if (folder / name).exists():
             shutil.rmtree(folder / name)
     return group
+
+
+def _check_version(folder: Path, there: meta.Group, zarr_format: int) -> None:
+    """ConvertError when what is there is of the other version of Zarr."""
+    if there.zarr_format != zarr_format:
+        raise ConvertError(
+            f"{folder} is of Zarr v{there.zarr_format}, and Zarr v{zarr_format} was asked for: a store is of one "
+            f"version; ask for zarr_format={there.zarr_format}, or choose another store"
+        )
 
 
 def _check_spelling(folder: Path) -> None:
@@ -128,5 +164,5 @@ def _check_empty(folder: Path) -> None:
 
 
 def _is_leftover(name: str) -> bool:
-    """What zarr leaves of a metadata file that it was not allowed to finish."""
-    return name.startswith("zarr.") and name.endswith(".partial")
+    """What is left of a group that was not finished: parts of metadata files, or attributes before there is a group."""
+    return name == layout.ATTRIBUTES_V2 or (name.startswith(("zarr.", ".z")) and name.endswith(".partial"))

@@ -19,6 +19,7 @@ import numpy as np
 FORMAT = 1
 CHUNK = 2**14  # values that are decoded together, some 30 kB: what one row read alone costs
 SHARD = 2**24  # values in one file, some 30 MB
+CHUNK_V2 = 2**22  # values that are decoded together and one file, in Zarr v2, which has no shards
 PIECE = (
     2**24
 )  # values behind one digest; part of a split's identity, so it never changes, whatever the two above become
@@ -38,7 +39,9 @@ DTYPES = {
     SOURCE_RECORD: "uint64",
 }
 CODECS = ("sharding_indexed", "bytes", "blosc", "crc32c", "zstd", "gzip")  # no others are decoded
+COMPRESSORS_V2 = ("blosc", "zlib", "gzip", "bz2", "zstd")  # in Zarr v2; or none
 METADATA = "zarr.json"
+GROUP_V2, ATTRIBUTES_V2, ARRAY_V2 = ".zgroup", ".zattrs", ".zarray"  # the same in Zarr v2
 METADATA_LIMIT = 2**24  # bytes; far above what is needed, far below what would hurt a reader
 
 _FORBIDDEN = '/\\:*?"<>|#%'
@@ -64,6 +67,17 @@ class SplitAttributes:
 def incomplete_attributes() -> dict[str, Any]:
     """What a split says of itself from its first moment until everything in it has been read back."""
     return {"flatmix": {"format": FORMAT, "complete": False}}
+
+
+def values_per_file(zarr_format: int) -> int:
+    """How many values a writer gathers before it writes them."""
+    return SHARD if zarr_format == 3 else CHUNK_V2
+
+
+def check_zarr_format(zarr_format: int) -> None:
+    """Raises ValueError unless stores are written in this version of Zarr."""
+    if type(zarr_format) is not int or zarr_format not in (2, 3):
+        raise ValueError(f"zarr_format must be 3, or 2 for readers that know no other, not {zarr_format!r}")
 
 
 def piece_count(values: int) -> int:

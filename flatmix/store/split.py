@@ -2,9 +2,10 @@
 
 Counts appear twice in a split, in its attributes and in the shapes of its arrays, and a damaged or half-copied one
 seldom agrees with itself; so they are compared here, once. What lies in the arrays is not looked at: that is what the
-checksum of each chunk and the digests of the pieces are for.
+checksum of each chunk and the digests of the pieces are for. An older store says less of itself; what it does not say
+stays unknown.
 
-Cost: four small files on opening. Each reader is a handle without open files.
+Cost: four small files on opening; of an older store three, and two chunks. Each reader is a handle without open files.
 """
 
 from dataclasses import dataclass, field
@@ -16,12 +17,17 @@ import numpy as np
 from flatmix.errors import ReadError, StoreError
 from flatmix.store import format as layout
 from flatmix.store import metadata as meta
+from flatmix.store.arrays import ArrayMetadata, array_metadata
+from flatmix.store.older import WEAK, undo_delta, weak_digest
 from flatmix.store.reader import Reader, TensorStoreReader
 
 
 @dataclass(frozen=True)
 class Split:
-    """One split: what its attributes say, checked against its arrays. `path` is its folder."""
+    """One split: what its attributes say, checked against its arrays. `path` is its folder.
+
+    `weak` says that the split is of an older store, whose digest does not depend on all of the content.
+    """
 
     path: str
     store_path: str
@@ -31,17 +37,23 @@ class Split:
     documents: int
     max_token_id: int
     utf8_bytes: int | None  # of the text before tokenizing; None when unknown
-    digest: str  # the identity of the content: 64 hexadecimal digits
+    digest: str  # the identity of the content: 64 hexadecimal digits, after "weak-" where it is weak
     tokenizer: dict[str, Any] | None = field(repr=False, hash=False)
     source: dict[str, Any] | None = field(repr=False, hash=False)
-    arrays: dict[str, meta.ArrayMetadata] = field(repr=False, compare=False)
+    arrays: dict[str, ArrayMetadata] = field(repr=False, compare=False)
+    weak: bool = False
+
+    @property
+    def identity(self) -> str:
+        """The digest as states keep it: its first 16 digits, after "weak-" where it is weak."""
+        return self.digest[: 16 + self.weak * len(WEAK)]
 
     def reader(self, threads: int | None = None) -> Reader:
         """A new reader of encoded_tokens, uint32[tokens]; all readers with the same `threads` share that many."""
         return self.array_reader(layout.ENCODED_TOKENS, threads)
 
     def array_reader(self, name: str, threads: int | None = None) -> TensorStoreReader:
-        """A new reader of any of the arrays of the split."""
+        """A new reader of any of the arrays of the split, as it is stored: where it says `delta`, of differences."""
         place = place_of(self.store_path, self.language, self.name)
         return TensorStoreReader(self.path, self.arrays[name], place, threads)
 
@@ -50,6 +62,9 @@ class Split:
 
         IndexError outside that; ReadError when they cannot be read, or are no rising sequence from 0 to `tokens`.
         """
+        if self.weak and not self.tokens:  # all are 0, and need not have been written
+            self.array_reader(layout.SEQ_STARTS).check_span(start, stop)
+            return np.zeros(stop - start, np.uint64)
         starts = self._read(layout.SEQ_STARTS, start, stop)
         if len(starts):
             fair = bool(np.all(starts[1:] >= starts[:-1])) and int(starts[-1]) <= self.tokens
@@ -68,7 +83,13 @@ class Split:
         return self._read(layout.SOURCE_FILE, start, stop), self._read(layout.SOURCE_RECORD, start, stop)
 
     def piece_digests(self) -> np.ndarray:
-        """What the content must hash to, uint8[pieces, 32]: the pieces of encoded_tokens, then of seq_starts."""
+        """What the content must hash to, uint8[pieces, 32]: the pieces of encoded_tokens, then of seq_starts.
+
+        StoreError for a weak split, which has none.
+        """
+        if self.weak:
+            place = place_of(self.store_path, self.language, self.name)
+            raise StoreError(f"{place} has no {layout.PIECE_DIGESTS}: older stores cannot prove their content")
         return self._read(layout.PIECE_DIGESTS, 0, self.arrays[layout.PIECE_DIGESTS].shape[0])
 
     def size_on_disk(self) -> int:
@@ -78,25 +99,29 @@ class Split:
     def _read(self, name: str, start: int, stop: int) -> np.ndarray:
         reader = self.array_reader(name)
         reader.check_span(start, stop)
-        out = np.empty((stop - start, *reader.metadata.shape[1:]), reader.dtype)
-        reader.read(start, stop, out).result()
-        return out
+        array = reader.metadata
+        first, last = start, stop
+        if array.delta:  # differences count from the start of their chunk
+            first, last = start // array.chunk * array.chunk, min(-(-stop // array.chunk) * array.chunk, array.shape[0])
+        out = np.empty((last - first, *array.shape[1:]), reader.dtype)
+        reader.read(first, last, out).result()
+        if array.delta:
+            undo_delta(out, array.chunk)
+        return out[start - first : stop - first]
 
 
-def load_split(store_path: str, language: str, name: str, group: dict[str, Any]) -> Split | None:
-    """The group metadata of a split -> the split, checked against its arrays; None when it was not completed."""
+def load_split(store_path: str, language: str, name: str, group: meta.Group) -> Split | None:
+    """The group of a split -> the split, checked against its arrays; None when it was not completed."""
     place = place_of(store_path, language, name)
     folder = Path(store_path, language, name)
-    attribute = meta.flatmix_attribute(group, place)
+    attribute = meta.flatmix_attribute(group.attributes, place)
     if attribute is None:
         held = "attribute 'flatmix'" if (folder / layout.ENCODED_TOKENS).exists() else layout.ENCODED_TOKENS
         raise StoreError(f"{place} holds no {held}: it is not a split of a flat-tokens store")
     said = meta.split_attributes(attribute, place)
     if said is None:
         return None
-    largest = group["attributes"].get("max_token_id")
-    if type(largest) is not int or not 0 <= largest < layout.ID_LIMIT:
-        raise StoreError(f"{place}: max_token_id is {largest!r}, not an integer from 0 to {layout.ID_LIMIT - 1}")
+    largest = meta.largest_id(group.attributes, place)
     if said.tokens and not said.documents:
         raise StoreError(f"{place}: its attributes count {said.tokens} tokens in no documents")
     pieces = layout.piece_count(said.tokens) + layout.piece_count(said.documents + 1)
@@ -119,7 +144,41 @@ def load_split(store_path: str, language: str, name: str, group: dict[str, Any])
         digest=said.digest,
         tokenizer=said.tokenizer,
         source=said.source,
-        arrays={array: meta.array_metadata(folder, array, shape, place) for array, shape in shapes.items()},
+        arrays={
+            array: array_metadata(folder, array, shape, place, group.zarr_format) for array, shape in shapes.items()
+        },
+    )
+
+
+def load_older_split(store_path: str, language: str, name: str, group: meta.Group) -> Split:
+    """The group of a split of an older store -> the split; reads its first and last chunk, and no document starts."""
+    place = place_of(store_path, language, name)
+    folder = Path(store_path, name)
+    if "flatmix" in group.attributes:
+        raise StoreError(f"{place} is of format 1, and no part of an older store")
+    largest = meta.largest_id(group.attributes, place)
+    arrays = {
+        array: array_metadata(folder, array, None, place, group.zarr_format, delta=array == layout.SEQ_STARTS)
+        for array in (layout.ENCODED_TOKENS, layout.SEQ_STARTS)
+    }
+    tokens, documents = arrays[layout.ENCODED_TOKENS].shape[0], arrays[layout.SEQ_STARTS].shape[0] - 1
+    if documents < 0 or (tokens and not documents):
+        raise StoreError(f"{place}: {layout.SEQ_STARTS} has {documents + 1} entries for {tokens} tokens")
+    reader = TensorStoreReader(str(folder), arrays[layout.ENCODED_TOKENS], place)
+    return Split(
+        path=str(folder),
+        store_path=store_path,
+        language=language,
+        name=name,
+        tokens=tokens,
+        documents=documents,
+        max_token_id=largest,
+        utf8_bytes=None,
+        digest=weak_digest(reader, documents, largest),
+        tokenizer=None,
+        source=None,
+        arrays=arrays,
+        weak=True,
     )
 
 

@@ -23,6 +23,7 @@ from flatmix.store import Split, local_folder, open_store
 from flatmix.store import format as layout
 from flatmix.store.documents import encode, one_document, plain_json, source_numbers
 from flatmix.store.folders import create_array, create_language, create_split, create_store, write_attributes
+from flatmix.store.metadata import Group
 from flatmix.store.reader import digest_array
 from flatmix.store.split import load_split, place_of
 
@@ -32,7 +33,7 @@ class SplitWriter:
 
     `tokenizer` and `source` are plain JSON objects, kept as the format describes them. With `record_sources`, the
     file and the record that each document came from are kept too. `replace` removes an existing split of that name,
-    at once, and no more.
+    at once, and no more. `zarr_format=2` is for readers that know no other: larger chunks, and no checksums.
 
     A context manager: leaving it before `finish` has returned leaves the split incomplete. After an error it refuses
     all further calls. ConvertError for a folder that is not ours to write, StoreError for a split that exists.
@@ -48,22 +49,26 @@ class SplitWriter:
         source: dict[str, Any] | None = None,
         record_sources: bool = False,
         replace: bool = False,
+        zarr_format: int = 3,
     ) -> None:
         layout.check_name("language", language)
         layout.check_name("split", split)
+        layout.check_zarr_format(zarr_format)
         self._origin = {"tokenizer": plain_json("tokenizer", tokenizer), "source": plain_json("source", source)}
         self._root, self._language, self._split = local_folder(path), language, split
         self._folder = self._root / language / split
         self._place = place_of(str(self._root), language, split)
         self._failure: BaseException | None = None
+        self._zarr_format = zarr_format
         self._tokens = self._documents = self._largest = 0
         self._utf8_bytes: int | None = 0
-        create_store(self._root)
-        create_language(self._root / language)
-        self._group = create_split(self._folder, self._place, replace)
+        create_store(self._root, zarr_format)
+        create_language(self._root / language, zarr_format)
+        self._group = create_split(self._folder, self._place, replace, zarr_format)
         names = [layout.ENCODED_TOKENS, layout.SEQ_STARTS]
         names += [layout.SOURCE_FILE, layout.SOURCE_RECORD] if record_sources else []
-        self._columns = {name: _Column(self._folder, name) for name in names}  # none once the writer is closed
+        # None of them once the writer is closed.
+        self._columns = {name: _Column(self._folder, name, zarr_format) for name in names}
         self._columns[layout.SEQ_STARTS].append(np.zeros(1, np.uint64))
 
     def __enter__(self) -> "SplitWriter":
@@ -148,10 +153,10 @@ class SplitWriter:
 
     def _write_digests(self, proof: bytes) -> None:
         digests = np.frombuffer(proof, np.uint8).reshape(-1, layout.DIGEST_BYTES)
-        create_array(self._folder / layout.PIECE_DIGESTS, digests.shape, digests.dtype)[:] = digests
+        create_array(self._folder / layout.PIECE_DIGESTS, digests.shape, digests.dtype, self._zarr_format)[:] = digests
 
     def _read_back(self, attributes: dict[str, Any], digests: dict[str, bytes], proof: bytes) -> None:
-        split = load_split(str(self._root), self._language, self._split, {"attributes": attributes})
+        split = load_split(str(self._root), self._language, self._split, Group(self._zarr_format, attributes))
         found = {name: digest_array(split.array_reader(name)) for name in digests}
         wrong = [name for name in digests if found[name] != digests[name]]
         if split.piece_digests().tobytes() != proof:
@@ -177,11 +182,12 @@ class SplitWriter:
 
 
 class _Column:
-    """The values of one array on their way to the store: one shard of them at most is in memory."""
+    """The values of one array on their way to the store: one file of them at most is in memory."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, zarr_format: int) -> None:
         self._path = folder / name
-        self._shard = layout.SHARD
+        self._zarr_format = zarr_format
+        self._shard = layout.values_per_file(zarr_format)  # in Zarr v2, one chunk
         self._buffer = np.empty(0, layout.DTYPES[name])
         self._filled = self._written = 0
         self._array: zarr.Array | None = None
@@ -214,7 +220,7 @@ class _Column:
     def _flush(self) -> None:
         length = self._written + self._filled
         if self._array is None:  # only now is it known whether the array fills a shard
-            self._array = create_array(self._path, (length,), self._buffer.dtype)
+            self._array = create_array(self._path, (length,), self._buffer.dtype, self._zarr_format)
         else:
             self._array.resize((length,))
         write_shard(self._array, self._written, self._buffer[: self._filled])

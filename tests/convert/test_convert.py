@@ -55,6 +55,21 @@ def test_equal_input_gives_equal_files_wherever_it_lies_and_whenever_it_was_made
     assert files_of(tmp_path / "1.zarr") == files_of(tmp_path / "2.zarr")
 
 
+def test_a_store_in_zarr_v2_holds_the_same(tmp_path):
+    write_lines(tmp_path / "en.jsonl", TEXTS)
+
+    new, old = (convert(tmp_path / f"{v}.zarr", {"en": tmp_path / "en.jsonl"}, zarr_format=v) for v in (3, 2))
+    for language in ("sw", "no"):
+        convert(tmp_path / "2.zarr", {language: tmp_path / "en.jsonl"}, zarr_format=2)
+
+    assert new.languages == old.languages
+    assert open_store(tmp_path / "2.zarr").zarr_format == 2
+    assert open_store(tmp_path / "2.zarr").languages == ("en", "no", "sw")
+    assert read_documents(tmp_path / "2.zarr", "sw") == read_documents(tmp_path / "3.zarr", "en") == utf8(*TEXTS)
+    assert read_sources(tmp_path / "2.zarr", "en") == read_sources(tmp_path / "3.zarr", "en")
+    assert not [name for name in files_of(tmp_path / "2.zarr") if name.endswith("zarr.json")]
+
+
 @pytest.mark.parametrize("tokenizer", ["bytes", "words", "bpe"])
 def test_empty_and_missing_texts_and_batch_sizes_leave_no_trace(tmp_path, tokenizer):
     write_lines(tmp_path / "en.jsonl", ["", "a", None, "   ", "b c", ""])

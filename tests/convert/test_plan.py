@@ -132,6 +132,33 @@ def test_a_store_holds_the_tokens_of_one_tokenizer(tmp_path, texts):
     convert(tmp_path / "s.zarr", {"ar": texts}, tokenizer=copy)
 
 
+@pytest.mark.parametrize("there", [2, 3])
+def test_a_store_is_of_one_version_of_zarr(tmp_path, texts, there):
+    convert(tmp_path / "s.zarr", {"en": texts}, zarr_format=there)
+    before = files_of(tmp_path / "s.zarr")
+
+    for language, replace in (("sw", False), ("en", True)):
+        with pytest.raises(
+            ConvertError, match=rf"s\.zarr is of Zarr v{there}, and a store is of one .*: ask for --zarr-format {there}"
+        ):
+            convert(tmp_path / "s.zarr", {language: texts}, replace=replace, zarr_format=5 - there)
+    with pytest.raises(ValueError, match="zarr_format must be 3, or 2 for readers that know no other, not 4"):
+        convert(tmp_path / "s.zarr", {"sw": texts}, zarr_format=4)
+
+    assert files_of(tmp_path / "s.zarr") == before
+
+
+def test_an_older_store_is_not_added_to(tmp_path, texts):
+    from older_stores import older_store
+
+    path = older_store(tmp_path / "old.zarr", {"train": [[1, 2]]})
+    before = files_of(path)
+
+    with pytest.raises(ConvertError, match=r"cannot be added to, nothing in it was touched: .* is an older store"):
+        convert(path, {"en": texts}, "validation", zarr_format=2)
+    assert files_of(path) == before
+
+
 def test_the_tokenizer_may_change_where_all_splits_are_replaced(tmp_path, texts):
     convert(tmp_path / "s.zarr", {"en": texts})
 

@@ -78,7 +78,7 @@ def test_flags_inputs_and_mask_follow_documents(tmp_path: Path, extra_tokens: in
     for step in range(12):
         expected = expected_batch(own, {"en": documents}, step)
         assert_same(expected, own.load_host(step))
-        if step < 2:
+        if step == 0 and stride in (None, 3):
             assert_same(expected, own.load(step))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flatmix.loader.rows import PackedRows, finish_all
+from flatmix.loader.rows import PackedRows, finish_all, start_read
 from flatmix.order.windows import window_count
 
 TOKENS = np.arange(500, 700, dtype=np.uint32)
@@ -52,7 +52,7 @@ def test_a_run_of_windows_is_cut_from_one_read(window: int, stride: int):
         for count in (1, 2, 4):
             out = np.zeros((count, window), np.uint32)
             reader.started.clear()
-            rows.start_read(first, out)()
+            start_read(rows, first, out)()
             starts = stride * np.arange(first, first + count)
             np.testing.assert_array_equal(out, TOKENS[starts[:, None] + np.arange(window)])
             assert reader.started == [(stride * first, stride * (first + count - 1) + window)]
@@ -62,7 +62,7 @@ def test_a_run_of_windows_is_cut_from_one_read(window: int, stride: int):
 def test_a_run_goes_on_at_the_first_window_after_the_last(stride: int):
     rows, reader, windows = rows_of(8, stride)
     out = np.zeros((5, 8), np.uint32)
-    rows.start_read(windows - 2, out)()
+    start_read(rows, windows - 2, out)()
     starts = stride * np.array([windows - 2, windows - 1, 0, 1, 2])
     np.testing.assert_array_equal(out, TOKENS[starts[:, None] + np.arange(8)])
     assert len(reader.started) == 2
@@ -71,7 +71,7 @@ def test_a_run_goes_on_at_the_first_window_after_the_last(stride: int):
 def test_nothing_is_waited_for_before_it_is_asked():
     rows, reader, _ = rows_of(8, 8)
     out = np.zeros((2, 8), np.uint32)
-    finish = rows.start_read(3, out)
+    finish = start_read(rows, 3, out)
     assert reader.started == [(24, 40)]
     assert reader.done == []
     finish()

@@ -247,7 +247,7 @@ def test_the_weak_digest_is_of_counts_and_the_first_and_last_chunk(
     assert split.identity == split.digest[:21]
 
 
-def test_the_identity_of_a_split_of_format_1_is_the_first_half_of_its_digest(tmp_path: Path) -> None:
+def test_the_identity_of_a_split_of_format_1_is_the_first_16_digits_of_its_digest(tmp_path: Path) -> None:
     split = write_split(tmp_path / "s", DOCUMENTS)
 
     assert (split.weak, split.identity) == (False, split.digest[:16])

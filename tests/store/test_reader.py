@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import giant_store, read
+from helpers import giant_store, read, write_split
 
 from flatmix.errors import ReadError
 from flatmix.store import Split, open_store
@@ -200,6 +200,15 @@ def test_tokens_beyond_32_bits_are_addressed(tmp_path: Path) -> None:
     assert giant.seq_starts(256, 258).tolist() == [256 * 2**24, 257 * 2**24]
     with pytest.raises(IndexError, match=r"\[4311744512, 4311744513\) is not a span of \[0, 4311744512\)"):
         read(reader, giant.tokens, giant.tokens + 1)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_what_was_checked_on_opening_is_what_is_read_by(tmp_path: Path, zarr_format: int) -> None:
+    """Metadata that was changed since then, here lost, is not looked at again."""
+    split = write_split(tmp_path / "s", [[5, 6], [7]], zarr_format=zarr_format)
+    Path(split.path, "encoded_tokens", "zarr.json" if zarr_format == 3 else ".zarray").unlink()
+
+    assert read(split.reader(), 0, 3).tolist() == [11, 12, 15]
 
 
 def test_rows_read_alone_do_not_fetch_the_shard_index_again(split: Split) -> None:
