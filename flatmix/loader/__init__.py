@@ -11,6 +11,7 @@ A batch takes its way through the modules of this package in the sequence
 and `state` says where a run stands. Nothing here decides what is in a batch: that is `flatmix.order` alone.
 """
 
+import logging
 import threading
 import time
 import weakref
@@ -19,6 +20,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from jax.profiler import TraceAnnotation
 from jax.sharding import NamedSharding
 from numpy.typing import NDArray
 
@@ -174,7 +176,7 @@ class ShufflingLoader:
         self._closed.set()
         for iterator in list(self._iterators):
             iterator.close(ValueError(_CLOSED))
-        self._buffers.clear()
+        self._buffers.close()
 
     def __enter__(self) -> Self:
         return self
@@ -192,6 +194,15 @@ class ShufflingLoader:
         batch, streams = self.token_batch_params.batch, self.params.streams
         if self._sharding is None:
             return frozenset(range(streams))
+        processes = self._layout.processes(batch)
+        if processes > streams:
+            logging.getLogger("flatmix").warning(
+                "%d processes have rows of their own, and there are %d streams: some read the same blocks. Streams are part "
+                "of the order, so take %d for the next run",
+                processes,
+                streams,
+                processes,
+            )
         return frozenset(row // (batch // streams) for row in self._layout.own_rows(batch))
 
     def _what_the_past_depends_on(self) -> Facts:
@@ -215,7 +226,8 @@ class ShufflingLoader:
         self._check_open()
         addresses = order.rows(step, rows=rows)
         encoded = np.empty((len(rows), self._form.words), np.uint32)
-        self._buffers.fetch(addresses, encoded)
+        with TraceAnnotation("flatmix: read rows"):
+            self._buffers.fetch(addresses, encoded)
         return encoded, addresses.language
 
     def _check_open(self) -> None:

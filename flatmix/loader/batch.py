@@ -88,6 +88,13 @@ class Layout:
         slices = self.row_sharding.addressable_devices_indices_map((batch,)).values()
         return sorted({row for index in slices for row in range(*index[0].indices(batch))})
 
+    def processes(self, batch: int) -> int:
+        """How many processes have rows that are not also another's."""
+        rows: dict[int, set[tuple[int, int, int]]] = {}
+        for device, index in self.row_sharding.devices_indices_map((batch,)).items():
+            rows.setdefault(device.process_index, set()).add(index[0].indices(batch))
+        return len({frozenset(parts) for parts in rows.values()})
+
     def to_devices(
         self, batch: int, own: Sequence[int], rows: NDArray[np.uint32], language: NDArray[np.int64]
     ) -> EncodedBatch:

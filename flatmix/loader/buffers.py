@@ -9,11 +9,12 @@ sequence of their weights; one whose buffers do not fit is read through, row by 
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flatmix.loader.rows import Finish, RowSource, finish_all, start_read
+from flatmix.loader.rows import Finish, RowSource, finish_all, start_in_turn, start_read
 from flatmix.order import Rows
 from flatmix.order.shuffle import Shuffle
 
@@ -57,6 +58,7 @@ class Buffers:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._buffers: dict[tuple[int, int], _Buffer] = {}
+        self._closed = False
         self.buffered = self._languages_that_fit()
 
     def _languages_that_fit(self) -> frozenset[int]:
@@ -84,8 +86,9 @@ class Buffers:
             self.metrics.rows_read_alone += len(alone)
             self.metrics.bytes_read += len(alone) * self.words * 4
 
-    def clear(self) -> None:
+    def close(self) -> None:
         """Gives the memory back. Waits for no read, so a buffer that is being filled keeps its own until then."""
+        self._closed = True
         self._buffers.clear()
 
     def _sort_out(self, rows: Rows) -> tuple[list[Finish], list[int], list[tuple[int, _Buffer]]]:
@@ -130,15 +133,16 @@ class Buffers:
         source, size = self.sources[language], self.shuffles[language].block_windows
         firsts = self.shuffles[language].first_windows(*wanted, stream).tolist()
         self._buffers.pop(key, None)
-        reads = [
-            start_read(source, first, buffer.memory[number * size : (number + 1) * size])
+        reads = start_in_turn(
+            partial(start_read, source, first, buffer.memory[number * size : (number + 1) * size])
             for number, first in enumerate(firsts)
-        ]
+        )
 
         def finish() -> None:
-            finish_all(reads)
+            reads()
             buffer.held = wanted
-            self._buffers[key] = buffer
+            if not self._closed:
+                self._buffers[key] = buffer
             self.metrics.buffers_filled += 1
             self.metrics.bytes_read += len(firsts) * size * self.words * 4
 

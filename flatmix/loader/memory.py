@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+# How many processes a launcher has started on this machine, where it says so: torchrun, Open MPI, MPICH, Slurm.
+_LOCAL_PROCESSES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE")
 
 
 def usable_memory() -> int:
@@ -17,6 +19,12 @@ def usable_memory() -> int:
     return min(limits)
 
 
+def processes_here() -> int:
+    """Processes of the run on this machine, as far as the launcher tells; 1 where it does not."""
+    told = [os.environ.get(name, "") for name in _LOCAL_PROCESSES]
+    return max([1, *(int(number) for number in told if number.isdecimal())])
+
+
 def resolve_budget(budget: int | str) -> int:
     """The bytes that all shuffle buffers of this process may take together."""
-    return usable_memory() // 4 if isinstance(budget, str) else budget
+    return usable_memory() // 4 // processes_here() if isinstance(budget, str) else budget

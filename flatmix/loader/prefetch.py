@@ -1,6 +1,7 @@
 """Batches made ahead in a background thread, in the sequence of their steps."""
 
 import atexit
+import logging
 import threading
 import time
 import weakref
@@ -9,10 +10,14 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
+from jax.profiler import TraceAnnotation
+
 Prepared = TypeVar("Prepared")
 Batch = TypeVar("Batch")
 
 _SECONDS_AT_EXIT = 1.0
+_FAIR_SHARE = 0.05  # of a loop's time that it may wait for data
+_SECONDS_WATCHED = 20.0  # before that is judged
 _threads: weakref.WeakKeyDictionary[threading.Thread, "_Line"] = weakref.WeakKeyDictionary()
 
 
@@ -27,6 +32,31 @@ class _Line:
     def close(self) -> None:
         self.closed.set()
         self.room.release()  # the thread may be waiting for it
+
+
+@dataclass
+class _Watch:
+    """Says once, in the log, that a loop waits for its data more than it should. The first batch does not count."""
+
+    since: float = 0.0  # 0.0 before the first batch, infinity once it has been said
+    waited: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        now = time.monotonic()
+        if not self.since:
+            self.since = now
+            return
+        self.waited += seconds
+        elapsed = now - self.since
+        if elapsed > _SECONDS_WATCHED and self.waited > _FAIR_SHARE * elapsed:
+            self.since = float("inf")
+            logging.getLogger("flatmix").warning(
+                "the loop has waited for data %.0f %% of its time (%.1f of %.1f s): raise `prefetch`, `threads` or "
+                "`memory_budget`, or put the store on faster storage",
+                100 * self.waited / elapsed,
+                self.waited,
+                elapsed,
+            )
 
 
 class Prefetcher(Generic[Prepared, Batch]):
@@ -46,7 +76,7 @@ class Prefetcher(Generic[Prepared, Batch]):
         depth: int,
         waited: Callable[[float], None],
     ):
-        self._finish, self._waited = finish, waited
+        self._finish, self._waited, self._watch = finish, waited, _Watch()
         self._error: BaseException | None = None
         self._line: _Line | None = None
         steps = _steps(start, stop)
@@ -82,14 +112,17 @@ class Prefetcher(Generic[Prepared, Batch]):
 
     def _next_prepared(self) -> Prepared:
         started = time.perf_counter()
-        if self._line is None:
-            prepared = next(self._prepared)
-        else:
-            prepared, error = self._line.results.get()
-            if error is not None:
-                raise error
-            self._line.room.release()
-        self._waited(time.perf_counter() - started)
+        with TraceAnnotation("flatmix: wait for a batch"):
+            if self._line is None:
+                prepared = next(self._prepared)
+            else:
+                prepared, error = self._line.results.get()
+                if error is not None:
+                    raise error
+                self._line.room.release()
+        seconds = time.perf_counter() - started
+        self._waited(seconds)
+        self._watch.add(seconds)
         return prepared
 
 

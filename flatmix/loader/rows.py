@@ -5,8 +5,9 @@ read, straight to its place. Overlapping windows, or windows with gaps, are read
 Documents, one a row, are read as spans of neighbours; what a row does not show of a long document is not read.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from flatmix.store.reader import Reader
 
 Finish = Callable[[], None]
 
+_UNDER_WAY = 32  # reads of blocks: enough to keep all cores and a disk busy
 _GAP = 2**14  # tokens between two documents' parts that are sooner read than left out: those of a chunk
 
 
@@ -100,6 +102,22 @@ class DocumentRows:
                 row[length : self._window] = 0
 
         return finish
+
+
+def start_in_turn(starts: Iterable[Callable[[], Finish]]) -> Finish:
+    """Starts some reads at once and the others as those are done, so that what they hold beside the rows stays small.
+
+    Returns what waits for all. After an error it starts no more, and those begun may still write into their memory.
+    """
+    left = iter(starts)
+    begun = deque(start() for start in islice(left, _UNDER_WAY))
+
+    def finish() -> None:
+        while begun:
+            begun.popleft()()
+            begun.extend(start() for start in islice(left, 1))
+
+    return finish
 
 
 def finish_all(finishes: Iterable[Finish]) -> None:

@@ -31,3 +31,14 @@ def test_auto_is_a_quarter_and_a_number_is_itself(monkeypatch: pytest.MonkeyPatc
     assert memory.resolve_budget("auto") == 25_000_000
     assert memory.resolve_budget(0) == 0
     assert memory.resolve_budget(10**12) == 10**12
+
+
+@pytest.mark.parametrize("launcher", memory._LOCAL_PROCESSES)
+def test_auto_is_shared_by_the_processes_that_a_launcher_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, launcher: str
+):
+    limits(monkeypatch, tmp_path, "100000000\n")
+    for value, budget in (("4", 6_250_000), ("0", 25_000_000), ("2(x3)", 25_000_000), ("", 25_000_000)):
+        monkeypatch.setenv(launcher, value)
+        assert memory.resolve_budget("auto") == budget
+    assert memory.resolve_budget(10**9) == 10**9

@@ -9,6 +9,7 @@ import pytest
 from fakes import Read, watch
 from stores import assert_same, host_batches, loader
 
+from flatmix.loader import prefetch
 from flatmix.loader.prefetch import Prefetcher
 
 
@@ -242,3 +243,20 @@ def test_two_iterators_and_single_loads_do_not_disturb_each_other(standard: str)
             assert_same(expected[step], one)
             assert_same(expected[30 + step], other)
             assert_same(expected[20], own.load(20))
+
+
+def test_a_loop_that_waits_for_its_data_is_told_once_in_words(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """The clock is the test's: a step takes 1 s and waits for a share of it; the first batch may take its time."""
+    for share, told in ((0.04, 0), (0.2, 1)):
+        caplog.clear()
+        watch, now = prefetch._Watch(), [100.0]
+        monkeypatch.setattr(prefetch.time, "monotonic", lambda now=now: now[0])
+        watch.add(30.0)
+        for _ in range(100):
+            now[0] += 1
+            watch.add(share)
+        messages = [record.getMessage() for record in caplog.records]
+        assert len(messages) == told
+        assert all("waited for data 20 % of its time (4.2 of 21.0 s): raise `prefetch`" in text for text in messages)

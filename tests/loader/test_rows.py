@@ -1,12 +1,13 @@
 """Windows -> rows, over a reader that is an array in memory."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from flatmix.loader.rows import PackedRows, finish_all, start_read
+from flatmix.loader.rows import PackedRows, finish_all, start_in_turn, start_read
 from flatmix.order.windows import window_count
 
 TOKENS = np.arange(500, 700, dtype=np.uint32)
@@ -89,3 +90,17 @@ def test_every_read_is_waited_for_and_the_first_error_is_raised():
     with pytest.raises(OSError, match="disk 1"):
         finish_all([lambda number=number: finish(number) for number in range(5)])
     assert called == [0, 1, 2, 3, 4]
+
+
+def test_of_many_reads_a_few_are_under_way_at_a_time():
+    begun, done = [], []
+
+    def start(number: int) -> Any:
+        begun.append(number)
+        assert len(begun) - len(done) <= 32
+        return lambda: done.append(number)
+
+    finish = start_in_turn(partial(start, number) for number in range(100))
+    assert begun == list(range(32))
+    finish()
+    assert begun == done == list(range(100))
