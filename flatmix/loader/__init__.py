@@ -197,8 +197,8 @@ class ShufflingLoader:
         processes = self._layout.processes(batch)
         if processes > streams:
             logging.getLogger("flatmix").warning(
-                "%d processes have rows of their own, and there are %d streams: some read the same blocks. Streams are part "
-                "of the order, so take %d for the next run",
+                "%d processes have rows of their own, and there are %d streams: some read the same blocks. Streams "
+                "are part of the order, so take %d for the next run",
                 processes,
                 streams,
                 processes,

@@ -12,10 +12,8 @@ This is version 1 of the order. What it gives for equal settings never changes.
 """
 
 import copy
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +21,14 @@ from numpy.typing import NDArray
 from flatmix.order import kernels
 from flatmix.order.counts import Counts
 from flatmix.order.permutation import language_key
-from flatmix.order.selector import SELECTORS, Draw, Phase, checked_weights, languages_of
+from flatmix.order.selector import SELECTORS, Draw, Phases, languages_of, phases_of
+from flatmix.order.settings import Size, block_windows, buffer_blocks, only_known, whole_number, word
 from flatmix.order.shuffle import Shuffle, buffer_orders
-from flatmix.order.timeline import Entry, Timeline, whole_number
-from flatmix.order.windows import auto_block_windows, auto_buffer_blocks
+from flatmix.order.timeline import Entry, Timeline
 
 __all__ = ["SELECTORS", "VERSION", "Order", "Phases", "Rows", "Size", "Timeline", "whole_number"]
 
 VERSION = 1
-
-Size = int | Mapping[str, int] | str  # of blocks and buffers: for all languages, for each, or "auto"
-Phases = Sequence[tuple[int, Mapping[str, float]]]
 
 
 @dataclass(frozen=True)
@@ -91,7 +86,7 @@ class Order:
         keys: Mapping[str, int] | None = None,
     ):
         self.names = tuple(windows)
-        self.seed = _word(seed, "seed")
+        self.seed = word(seed, "seed")
         self.streams = whole_number(streams, "streams", 1)
         if (batch is None) == (timeline is None):
             raise ValueError(f"batch={batch}, timeline={timeline}: give one of them")
@@ -99,10 +94,9 @@ class Order:
         if selector not in SELECTORS:
             raise ValueError(f"selector is {selector!r}: take one of {', '.join(SELECTORS)}")
         self.selector = selector
-        self.phases = self._phases([(0, weights), *(phases or ())])
-        _only_known(keys or {}, self.names, "keys")
-        keys = {name: _word(key, f"the key of {name!r}") for name, key in (keys or {}).items()}
-        self._sizes = sequences_per_read_block, read_blocks_per_shuffle_buffer, window_tokens
+        self.phases = phases_of([(0, weights), *(phases or ())], self.names, self.streams)
+        only_known(keys or {}, self.names, "keys")
+        keys = {name: word(key, f"the key of {name!r}") for name, key in (keys or {}).items()}
         self.keys = {name: keys.get(name, language_key(self.seed, name)) for name in self.names}
         buffers = buffer_orders()
         weighted = {index for phase in self.phases for index, weight in enumerate(phase.weights) if weight > 0}
@@ -111,7 +105,9 @@ class Order:
         for index, (name, count) in enumerate(windows.items()):
             count = whole_number(count, f"the windows of {name!r}", 0)
             if index in weighted:
-                block, buffer = self._block_and_buffer(name, count)
+                block = block_windows(sequences_per_read_block, self.names, name, count, self.streams, window_tokens)
+                in_stream = count // max(1, block) // self.streams
+                buffer = buffer_blocks(read_blocks_per_shuffle_buffer, self.names, name, in_stream)
                 self.shuffles[index] = Shuffle(name, count, self.streams, block, buffer, self.keys[name], buffers)
         self._draw = Draw(selector, self.seed)
         self._counts = Counts(self._draw, self.phases, self.streams, len(self.names))
@@ -121,7 +117,7 @@ class Order:
         result = copy.copy(self)
         result.timeline = timeline
         first = dict(zip(self.names, self.phases[0].weights, strict=True))
-        result.phases = result._phases([(0, first), *(phases or ())])
+        result.phases = phases_of([(0, first), *(phases or ())], self.names, self.streams)
         result._counts = Counts(self._draw, result.phases, self.streams, len(self.names))
         return result
 
@@ -170,43 +166,6 @@ class Order:
         start = whole_number(start, "start", 0)
         return languages_of(self._draw, self.phases, start, whole_number(stop, "stop", start))
 
-    def _phases(self, phases: Phases) -> tuple[Phase, ...]:
-        result: list[Phase] = []
-        for (first, _), (later, _) in pairwise(phases):
-            later = whole_number(later, "the first slot of a phase", 0)
-            if later <= first or later % self.streams:
-                raise ValueError(
-                    f"a phase starts at slot {later} after one at {first}: first slots must rise strictly and be "
-                    f"multiples of streams={self.streams}"
-                )
-        for first, weights in phases:
-            where = f"mixture from slot {first} on"
-            _only_known(weights, self.names, where)
-            checked = checked_weights([*weights.items()], where)
-            by_name = dict(zip(weights, checked, strict=True))
-            phase = Phase.of(int(first), [by_name.get(name, 0.0) for name in self.names])
-            for index in phase.never_drawn():
-                warnings.warn(
-                    f"{where}: the weight of {self.names[index]!r}, {phase.weights[index]}, is too small beside the "
-                    f"others for it to be drawn at all",
-                    stacklevel=3,
-                )
-            result.append(phase)
-        return tuple(result)
-
-    def _block_and_buffer(self, name: str, windows: int) -> tuple[int, int]:
-        """(Q, P) of a language; Q is 0 where `auto` finds no window for each stream."""
-        blocks, buffers, window_tokens = self._sizes
-        block = _size(blocks, name, self.names, "sequences_per_read_block")
-        if block is None:
-            if window_tokens is None:
-                raise ValueError(f'sequences_per_read_block of {name!r} is "auto": that needs window_tokens')
-            block = auto_block_windows(windows, self.streams, whole_number(window_tokens, "window_tokens", 1))
-        buffer = _size(buffers, name, self.names, "read_blocks_per_shuffle_buffer")
-        if buffer is None:
-            buffer = auto_buffer_blocks(max(1, windows // max(1, block) // self.streams))
-        return block, buffer
-
     def _checked_rows(self, step: int, batch: int, rows: Sequence[int]) -> NDArray[np.int64]:
         chosen = np.asarray(rows)
         if not chosen.size:
@@ -237,28 +196,3 @@ class Order:
                 f"{slot // self.streams}, from numbers that are not below 0"
             )
         return counts
-
-
-def _word(value: int, name: str) -> int:
-    number = whole_number(value, name, 0)
-    if number >= 2**64:
-        raise ValueError(f"{name} is {number}: it must be below 2^64")
-    return number
-
-
-def _only_known(given: Mapping[str, object], names: Sequence[str], where: str) -> None:
-    unknown = [name for name in given if name not in names]
-    if unknown:
-        raise ValueError(f"{where}: unknown language {unknown[0]!r}; there are {', '.join(map(repr, names)) or 'none'}")
-
-
-def _size(size: Size, name: str, names: Sequence[str], setting: str) -> int | None:
-    """A block or buffer size of one language; None for "auto", and for a language that a mapping leaves out."""
-    if isinstance(size, Mapping):
-        _only_known(size, names, setting)
-        size = size.get(name, "auto")
-    if isinstance(size, str):
-        if size != "auto":
-            raise ValueError(f'{setting} of {name!r} is {size!r}: take a number, "auto", or a mapping of languages')
-        return None
-    return whole_number(size, f"{setting} of {name!r}", 1)

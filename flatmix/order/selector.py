@@ -7,16 +7,21 @@ A language is found through a table of the draw's leading bits, at the same cost
 """
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flatmix.order import kernels
 from flatmix.order.permutation import MASK, splitmix64
+from flatmix.order.settings import only_known, whole_number
 
 SELECTORS = ("hash", "balanced")
+
+Phases = Sequence[tuple[int, Mapping[str, float]]]  # (first slot, weights by language)
 
 _GUIDE_BITS = 12
 
@@ -131,3 +136,31 @@ def checked_weights(weights: Sequence[tuple[str, object]], where: str) -> list[f
         listed = ", ".join(f"{name!r}: {weight}" for name, weight in weights) or "none"
         raise ValueError(f"{where}: the weights ({listed}) have the sum {total}: it must be finite and above 0")
     return result
+
+
+def phases_of(phases: Phases, names: Sequence[str], streams: int) -> tuple[Phase, ...]:
+    """(first slot, weights by name), the first at slot 0, as phases; ValueError for what cannot be, with its place.
+
+    Warns of a language whose weight is too small for any draw.
+    """
+    result: list[Phase] = []
+    for (first, _), (later, _) in pairwise(phases):
+        later = whole_number(later, "the first slot of a phase", 0)
+        if later <= first or later % streams:
+            raise ValueError(
+                f"a phase starts at slot {later} after one at {first}: first slots must rise strictly and be multiples "
+                f"of streams={streams}"
+            )
+    for first, weights in phases:
+        where = f"mixture from slot {first} on"
+        only_known(weights, names, where)
+        by_name = dict(zip(weights, checked_weights([*weights.items()], where), strict=True))
+        phase = Phase.of(int(first), [by_name.get(name, 0.0) for name in names])
+        for index in phase.never_drawn():
+            warnings.warn(
+                f"{where}: the weight of {names[index]!r}, {phase.weights[index]}, is too small beside the others for "
+                f"it to be drawn at all",
+                stacklevel=3,
+            )
+        result.append(phase)
+    return tuple(result)

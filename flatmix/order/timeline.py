@@ -13,22 +13,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from flatmix.order.settings import whole_number
+
 Entry = tuple[int, int, int]
 
 _LAST_SLOT = 2**62  # int64 arithmetic on slots, and on sums of two, stays exact
-
-
-def whole_number(value: object, name: str, least: int) -> int:
-    """`value` as an int; a ValueError that names it where it is not a whole number (NumPy's included) >= `least`."""
-    try:
-        number = operator.index(value)  # pyright: ignore[reportArgumentType]
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool | np.bool):
-        raise ValueError(f"{name} is {value!r}: a whole number is needed")
-    if number < least:
-        raise ValueError(f"{name} is {number}: it must be at least {least}")
-    return number
 
 
 @dataclass(frozen=True)
