@@ -69,23 +69,27 @@ class FlatTokensParams:
     storage: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        whole_number(self.prefetch, "prefetch", 0)
-        for name, value in (("threads", self.threads), ("vocab_size", self.vocab_size)):
-            if value is not None:
-                whole_number(value, name, 1)
-        if isinstance(self.memory_budget, str):
-            if self.memory_budget != "auto":
-                raise ValueError(f'memory_budget is {self.memory_budget!r}: take a number of bytes or "auto"')
-        else:
-            whole_number(self.memory_budget, "memory_budget", 0)
+        object.__setattr__(self, "filespec", _path(self.filespec, "filespec"))
+        if isinstance(self.memory_budget, str) and self.memory_budget != "auto":
+            raise ValueError(f'memory_budget is {self.memory_budget!r}: take a number of bytes or "auto"')
+        least = {"streams": 1, "seed": 0, "memory_budget": 0, "prefetch": 0, "threads": 1, "vocab_size": 1}
+        for name, smallest in least.items():  # as Python's integers: NumPy's would overflow further on
+            value = getattr(self, name)
+            left_out = (
+                value is None if name in ("threads", "vocab_size") else name == "memory_budget" and value == "auto"
+            )
+            if not left_out:
+                object.__setattr__(self, name, whole_number(value, name, smallest))
+        if self.seed >= 2**64:
+            raise ValueError(f"seed is {self.seed}: it must be below 2^64")
 
 
 @dataclass(frozen=True)
 class HuggingFaceDataParams:
     """A data set of the Hugging Face hub or of this machine, and how its texts become tokens.
 
-    `path` is a name on the hub, a local folder (also one that `save_to_disk` wrote), or "json", "text" or "parquet" with
-    the files in `data_files`. Nothing here shuffles: a batch holds the next rows of the data set.
+    `path` is a name on the hub, a local folder (also one that `save_to_disk` wrote), or "json", "text" or "parquet"
+    with the files in `data_files`. Nothing here shuffles: a batch holds the next rows of the data set.
     """
 
     path: str | os.PathLike[str]
@@ -124,7 +128,7 @@ class HuggingFaceDataParams:
 def _path(value: object, name: str) -> str:
     """A path as text; a ValueError that names it where there is none."""
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
-    if not isinstance(path, str) or not path:
+    if not isinstance(path, str) or not path or "\0" in path:
         raise ValueError(f"{name} is {value!r}: text or a path is needed")
     return path
 
@@ -159,10 +163,9 @@ class MixtureParams:
     byte_premiums: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.weights, Mapping) or not self.weights:
-            raise ValueError(
-                f"weights are {self.weights!r}: a mapping of at least one language to its weight is needed"
-            )
+        object.__setattr__(self, "weights", _weights(self.weights, "weights"))
+        if self.phases is not None:
+            object.__setattr__(self, "phases", _phases(self.phases))
         if self.selector not in SELECTORS:
             raise ValueError(f"selector is {self.selector!r}: take one of {', '.join(SELECTORS)}")
         for name in self.languages:
@@ -176,6 +179,29 @@ class MixtureParams:
         return tuple(
             dict.fromkeys(name for weights in (self.weights, *(w for _, w in self.phases or ())) for name in weights)
         )
+
+
+def _weights(given: object, what: str) -> Weights:
+    """A copy: what is set does not change with what it was set from."""
+    if not isinstance(given, Mapping) or not given:
+        raise ValueError(f"{what} are {given!r}: a mapping of at least one language to its weight is needed")
+    return dict(given)
+
+
+def _phases(given: object) -> tuple[tuple[int, Weights], ...]:
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise ValueError(f"phases are {given!r}: a list of (step, weights) is needed")
+    result: list[tuple[int, Weights]] = []
+    for number, phase in enumerate(given):
+        if not isinstance(phase, Sequence) or len(phase) != 2:
+            raise ValueError(f"phase {number} is {phase!r}: it must be (step, weights)")
+        step = whole_number(phase[0], f"the step of phase {number}", 1)
+        if result and step <= result[-1][0]:
+            raise ValueError(
+                f"phase {number} begins at step {step}, and the one before it at {result[-1][0]}: steps rise"
+            )
+        result.append((step, _weights(phase[1], f"the weights from step {step} on")))
+    return tuple(result)
 
 
 def _check_mode(mixture: MixtureParams) -> None:

@@ -1,9 +1,12 @@
-"""Settings that are refused when they are made, where they can be: modes and byte premiums of a mixture."""
+"""Settings that are refused when they are made, where they can be: a mixture's modes and premiums, and data sets."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
+from typeguard import suppress_type_checks
 
-from flatmix import MixtureParams
+from flatmix import HuggingFaceDataParams, MixtureParams
 
 BOTH = {"en": 0.5, "no": 0.5}
 
@@ -45,3 +48,38 @@ def test_modes_and_byte_premiums_that_make_no_sense_are_refused_by_name(settings
 def test_premiums_may_be_whole_and_of_numpy_and_are_not_asked_for_weights_of_0():
     MixtureParams(BOTH, mode="content", byte_premiums={"en": 1, "no": np.float32(1.1)})
     MixtureParams({**BOTH, "sw": 0}, mode="content", byte_premiums={"en": np.int64(1), "no": 1.1})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"path": ""}, "path is '': text or a path is needed"),
+        ({"path": None}, "path is None: text or a path is needed"),
+        ({"path": b"json"}, "path is b'json': text or a path is needed"),
+        ({"tokenizer": ""}, "tokenizer is '': text or a path is needed"),
+        ({"data_files": ""}, "data_files is '': text or a path is needed"),
+        ({"data_files": []}, r"data_files is \[\]: text or a path is needed"),
+        ({"data_files": {}}, r"data_files is \{\}: text or a path is needed"),
+        ({"data_files": ["a.jsonl", 5]}, "a file of data_files is 5: text or a path is needed"),
+        ({"text_field": ""}, "text_field is '': a name is needed"),
+        ({"language": None}, "language is None: a name is needed"),
+        ({"prefetch": -1}, "prefetch is -1: it must be at least 0"),
+        ({"prefetch": True}, "prefetch is True: a whole number is needed"),
+        ({"vocab_size": 0}, "vocab_size is 0: it must be at least 1"),
+        ({"options": ["revision"]}, r"options are \['revision'\]: a mapping"),
+        *(
+            ({"options": {name: True}}, rf"options hold '{name}': path, name, data_files and split are given apart")
+            for name in ("path", "name", "data_files", "split", "streaming", "trust_remote_code")
+        ),
+    ],
+)
+def test_settings_of_a_data_set_that_make_no_sense_are_refused_by_name(settings, message: str):
+    with pytest.raises(ValueError, match=message), suppress_type_checks():
+        HuggingFaceDataParams(**{"path": "json", **settings})
+
+
+def test_paths_of_a_data_set_are_kept_as_text():
+    params = HuggingFaceDataParams(
+        Path("set"), Path("t.json"), data_files={"train": Path("a"), "dev": (Path("b"), "c")}
+    )
+    assert params == HuggingFaceDataParams("set", "t.json", data_files={"train": "a", "dev": ["b", "c"]})

@@ -70,7 +70,10 @@ class Layout:
         if len(sharding.spec) > 2:
             raise ValueError(f"sharding {sharding.spec} names {len(sharding.spec)} axes: a batch has rows and columns")
         self.form, self.sharding = form, sharding
-        self.row_sharding = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:1]))
+        if PartitionSpec.UNCONSTRAINED in tuple(sharding.spec):
+            raise ValueError(f"sharding {sharding.spec} leaves an axis open: name its mesh axes, or None")
+        rows = PartitionSpec(*sharding.spec[:1])
+        self.row_sharding = NamedSharding(sharding.mesh, rows, memory_kind=sharding.memory_kind)
         self._check_divides(f"a row of {form.length} tokens", form.length, 1)
         self._columns_divided = self._parts(1) > 1
         if self._columns_divided:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatmix.loader.rows import Finish, RowSource, finish_all, start_in_turn, start_read
-from flatmix.order import Rows
+from flatmix.order import Addresses
 from flatmix.order.shuffle import Shuffle
 
 
@@ -75,7 +75,7 @@ class Buffers:
         buffers = list(self._buffers.values())
         return sum(buffer.held == buffer.asked != (-1, -1) for buffer in buffers) / len(buffers) if buffers else 0.0
 
-    def fetch(self, rows: Rows, out: NDArray[np.uint32]) -> None:
+    def fetch(self, rows: Addresses, out: NDArray[np.uint32]) -> None:
         """Fills uint32[rows, words] with the encoded tokens of the rows. Raises ReadError; `out` is then worthless."""
         with self._lock:
             fill, alone, ready = self._sort_out(rows)
@@ -91,7 +91,7 @@ class Buffers:
         self._closed = True
         self._buffers.clear()
 
-    def _sort_out(self, rows: Rows) -> tuple[list[Finish], list[int], list[tuple[int, _Buffer]]]:
+    def _sort_out(self, rows: Addresses) -> tuple[list[Finish], list[int], list[tuple[int, _Buffer]]]:
         """Starts the buffers whose turn it is. Returns their reads, the rows to read alone, and rows with a buffer."""
         fills: list[Finish] = []
         alone: list[int] = []
@@ -148,6 +148,6 @@ class Buffers:
 
         return finish
 
-    def _start_alone(self, rows: Rows, alone: list[int], out: NDArray[np.uint32]) -> list[Finish]:
+    def _start_alone(self, rows: Addresses, alone: list[int], out: NDArray[np.uint32]) -> list[Finish]:
         languages, windows = rows.language.tolist(), rows.window.tolist()
         return [start_read(self.sources[languages[row]], windows[row], out[row : row + 1]) for row in alone]

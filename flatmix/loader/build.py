@@ -45,7 +45,17 @@ def check_ids(splits: Splits, vocab_size: int | None) -> None:
 
 
 def phases_by_slot(mixture: MixtureParams, timeline: Timeline) -> Phases:
-    """The later weights of the mixture, from their slots on."""
+    """The later weights of the mixture, from their slots on.
+
+    ValueError where a phase would begin at a slot that an earlier step takes: its weights would change that step.
+    """
+    for step, _ in mixture.phases or ():
+        slot, taken = timeline.first_slot(step), max((end for _, _, end in timeline.spans(step)), default=0)
+        if slot < taken:
+            raise ValueError(
+                f"the phase of step {step} begins at slot {slot}, and earlier steps take slots up to {taken - 1}: "
+                f"where the timeline shows slots again, let a phase begin with a step that takes new ones"
+            )
     return [(timeline.first_slot(step), weights) for step, weights in mixture.phases or ()]
 
 

@@ -135,7 +135,7 @@ def _saved_split(data: Any, split: str, where: str) -> Any:
     splits = dict(data) if isinstance(data, Mapping) else {str(data.split or "train"): data}
     if split not in splits:
         raise ConvertError(f"{where} is not there: the saved data set has {', '.join(map(repr, splits))}")
-    return splits[split].with_format(None)  # it may have been saved to give arrays
+    return splits[split].with_format(None)  # it may have been saved to give tables or arrays
 
 
 def _load_encoder(params: HuggingFaceDataParams) -> Callable[[list[str]], list[np.ndarray]]:

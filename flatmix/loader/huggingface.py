@@ -65,7 +65,7 @@ class HuggingFaceDataLoader:
         self._rows = pack(encoded_documents(params, split, self._passed), token_batch_params)
         self._batches: Prefetcher[EncodedBatch, TokenBatch] | None = None
         self._next = 0
-        self._ended = self._closed = False
+        self._ended = self._told = self._closed = False
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -124,6 +124,7 @@ class HuggingFaceDataLoader:
             self._check_next(step, "step")  # another iterator may have taken it
             batch = self._take()
             if batch is None:
+                self._tell_end()
                 return
             yield batch
             step += 1
@@ -136,8 +137,6 @@ class HuggingFaceDataLoader:
         try:
             batch = next(self._batches)
         except StopIteration:
-            if not self._ended and self._left_out()[1]:
-                logging.getLogger("flatmix").warning("%s", self._end())
             self._ended = True
             return None
         self._next += 1
@@ -148,6 +147,12 @@ class HuggingFaceDataLoader:
             raise ValueError(_CLOSED)
         if step != self._next:
             raise ValueError(f"{name} is {step}, and the next step is {self._next}: {_ONCE}")
+
+    def _tell_end(self) -> None:
+        """Logs what is left out at the end, once: to an iterator that just stops it would go unseen."""
+        if not self._told and self._left_out()[1]:
+            logging.getLogger("flatmix").warning("%s", self._end())
+        self._told = True
 
     def _left_out(self) -> tuple[int, int]:
         """After the last batch: rows that fill no batch, and tokens that are in no row that was given."""
@@ -161,10 +166,10 @@ class HuggingFaceDataLoader:
 
     def _end(self) -> str:
         rows, tokens = self._left_out()
+        left = f", of which the last {tokens}, enough for {rows} rows, fill no batch and are left out" if tokens else ""
         return (
             f"{self._where} ends after {self._next} batches of {self.token_batch_params.batch} rows: it has "
-            f"{self._passed.documents} documents with {self._passed.tokens} tokens, of which the last {tokens}, enough "
-            f"for {rows} rows, fill no batch and are left out"
+            f"{self._passed.documents} documents with {self._passed.tokens} tokens{left}"
         )
 
 

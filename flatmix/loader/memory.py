@@ -1,9 +1,11 @@
 """How much memory a process may use."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_CGROUP = Path("/proc/self/cgroup")
 # How many processes a launcher has started on this machine, where it says so: torchrun, Open MPI, MPICH, Slurm.
 _LOCAL_PROCESSES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE")
 
@@ -11,12 +13,24 @@ _LOCAL_PROCESSES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCAL
 def usable_memory() -> int:
     """Bytes: the machine's memory, or the limit of this process's container where that is lower."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for path in map(Path, _CGROUP_LIMITS):
+    for path in _cgroup_limits():
         try:
             limits.append(int(path.read_text()))
         except (OSError, ValueError):  # no such cgroup version here, or "max"
             continue
     return min(limits)
+
+
+def _cgroup_limits() -> Iterator[Path]:
+    """The files that may hold a limit: of this process's group and of those around it, in both versions."""
+    try:
+        lines = _OWN_CGROUP.read_text().splitlines()
+    except OSError:
+        lines = []
+    own = {line.split(":", 2)[1]: line.split(":", 2)[2].strip("/") for line in lines if line.count(":") >= 2}
+    for controller, folder, name in (("", "", "memory.max"), ("memory", "memory", "memory.limit_in_bytes")):
+        group = _CGROUPS / folder / own.get(controller, "")
+        yield from (parent / name for parent in (group, *group.parents) if parent.is_relative_to(_CGROUPS / folder))
 
 
 def processes_here() -> int:

@@ -99,8 +99,11 @@ class Prefetcher(Generic[Prepared, Batch]):
             raise self._error
         try:
             return self._finish(self._next_prepared())
-        except BaseException as error:  # StopIteration too
+        except Exception as error:  # StopIteration too
             self.close(error)
+            raise
+        except BaseException:
+            self.close(ValueError("this iterator was interrupted: start a new one from the step you need"))
             raise
 
     def close(self, error: BaseException) -> None:

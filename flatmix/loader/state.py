@@ -183,7 +183,10 @@ def restore_counts(state: State, order: Order) -> None:
     if state.counts is None:
         return
     try:
-        packed = np.frombuffer(zlib.decompress(base64.b85decode(state.counts)), np.uint8)
+        unpacker, most = zlib.decompressobj(), 9 * order.streams * len(order.names)  # a small text must not fill memory
+        packed = np.frombuffer(unpacker.decompress(base64.b85decode(state.counts), most), np.uint8)
+        if not unpacker.eof:
+            raise ValueError(f"they do not end after {len(packed)} bytes")
         order.remember(state.slot, _expected(order, state.slot) + _signed_from_bytes(packed, order))
     except (ValueError, zlib.error) as error:
         raise StateError(f"the counts in the state are damaged: {error}") from None

@@ -22,18 +22,18 @@ from flatmix.order import kernels
 from flatmix.order.counts import Counts
 from flatmix.order.permutation import language_key
 from flatmix.order.selector import SELECTORS, Draw, Phases, languages_of, phases_of
-from flatmix.order.settings import Size, block_windows, buffer_blocks, only_known, whole_number, word
+from flatmix.order.settings import Size, block_windows, buffer_blocks, language_name, only_known, whole_number, word
 from flatmix.order.shuffle import Shuffle, buffer_orders
-from flatmix.order.timeline import Entry, Timeline
+from flatmix.order.timeline import LAST_SLOT, Entry, Timeline
 
-__all__ = ["SELECTORS", "VERSION", "Order", "Phases", "Rows", "Size", "Timeline", "whole_number"]
+__all__ = ["SELECTORS", "VERSION", "Addresses", "Order", "Phases", "Size", "Timeline", "whole_number"]
 
 VERSION = 1
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows of one step: int64[rows] each.
+class Addresses:
+    """Where rows of one step come from: int64[rows] each.
 
     `language` counts in the sequence of the order's languages, `place` the windows of a shuffle buffer as its blocks
     hold them.
@@ -85,7 +85,7 @@ class Order:
         window_tokens: int | None = None,
         keys: Mapping[str, int] | None = None,
     ):
-        self.names = tuple(windows)
+        self.names = tuple(language_name(name) for name in windows)
         self.seed = word(seed, "seed")
         self.streams = whole_number(streams, "streams", 1)
         if (batch is None) == (timeline is None):
@@ -126,7 +126,7 @@ class Order:
         """Windows that each epoch of a language leaves out, others each time."""
         return {shuffle.name: shuffle.left_out for shuffle in self.shuffles.values()}
 
-    def rows(self, step: int, counts: NDArray[np.int64] | None = None, rows: Sequence[int] | None = None) -> Rows:
+    def rows(self, step: int, counts: NDArray[np.int64] | None = None, rows: Sequence[int] | None = None) -> Addresses:
         """The rows of a step, in the sequence of the batch: slot, language, occurrence, epoch, window and more.
 
         counts: int64[streams, languages] before the step's first slot, where they are known already.
@@ -144,7 +144,7 @@ class Order:
         if rows is not None:
             chosen = self._checked_rows(step, batch, rows)
             slot, stream, language, occurrence = slot[chosen], stream[chosen], language[chosen], occurrence[chosen]
-        result = Rows(slot, stream, language, occurrence, *(np.empty_like(slot) for _ in range(4)))
+        result = Addresses(slot, stream, language, occurrence, *(np.empty_like(slot) for _ in range(4)))
         for index in np.unique(language).tolist():
             own = np.flatnonzero(language == index)
             places = self.shuffles[index].locate(stream[own], occurrence[own])
@@ -164,7 +164,10 @@ class Order:
     def languages(self, start: int, stop: int) -> NDArray[np.int64]:
         """The language of each of the slots start .. stop - 1: int64[stop - start]. Nothing is counted."""
         start = whole_number(start, "start", 0)
-        return languages_of(self._draw, self.phases, start, whole_number(stop, "stop", start))
+        stop = whole_number(stop, "stop", start)
+        if stop > LAST_SLOT:
+            raise ValueError(f"stop is {stop}: slots up to 2^62 are supported")
+        return languages_of(self._draw, self.phases, start, stop)
 
     def _checked_rows(self, step: int, batch: int, rows: Sequence[int]) -> NDArray[np.int64]:
         chosen = np.asarray(rows)
@@ -176,6 +179,8 @@ class Order:
 
     def _checked_slot(self, slot: int) -> int:
         slot = whole_number(slot, "slot", 0)
+        if slot > LAST_SLOT:
+            raise ValueError(f"slot {slot}: slots up to 2^62 are supported")
         if slot % self.streams:
             raise ValueError(
                 f"slot {slot} is no multiple of streams={self.streams}: counts are known before those only"

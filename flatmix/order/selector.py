@@ -153,6 +153,8 @@ def phases_of(phases: Phases, names: Sequence[str], streams: int) -> tuple[Phase
             )
     for first, weights in phases:
         where = f"mixture from slot {first} on"
+        if not isinstance(weights, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"{where}: weights are {weights!r}: a mapping of languages to weights is needed")
         only_known(weights, names, where)
         by_name = dict(zip(weights, checked_weights([*weights.items()], where), strict=True))
         phase = Phase.of(int(first), [by_name.get(name, 0.0) for name in names])

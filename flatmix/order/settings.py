@@ -31,6 +31,17 @@ def word(value: int, name: str) -> int:
     return number
 
 
+def language_name(name: object) -> str:
+    """A name that can be hashed to a key."""
+    if not isinstance(name, str):
+        raise ValueError(f"a language is named {name!r}: names are strings")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"a language is named {name!r}: that is no text that UTF-8 can hold") from None
+    return name
+
+
 def only_known(given: Mapping[str, object], names: Sequence[str], where: str) -> None:
     """Every language of `given` is one of `names`."""
     unknown = [name for name in given if name not in names]

@@ -20,7 +20,10 @@ from flatmix.order.permutation import MASK, epoch_key, fisher_yates
 
 _BLOCK_ORDERS_KEPT = 2  # epochs of a language: streams are seldom more than one epoch apart
 _BLOCK_ORDERS_BYTES = 2**24  # and more epochs, of small languages
-_BUFFER_ORDERS_BYTES = 2**28  # of all languages together
+_BUFFER_ORDERS_BYTES = 2**30  # of all languages together: 200 with 64 streams take 0.8 GB
+
+
+Permutation = NDArray[np.uint16] | NDArray[np.uint32]  # the shorter type where it holds all places
 
 
 class PermutationCache:
@@ -29,14 +32,15 @@ class PermutationCache:
     def __init__(self, budget: int, least: int = 1):
         self._budget, self._least = budget, least
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, NDArray[np.uint32]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, Permutation] = OrderedDict()
         self._bytes = 0
 
-    def get(self, key: Hashable, make: Callable[[], NDArray[np.uint32]]) -> NDArray[np.uint32]:
+    def get(self, key: Hashable, make: Callable[[], NDArray[np.uint32]]) -> Permutation:
         with self._lock:
             found = self._kept.get(key)
             if found is None:
-                found = self._kept[key] = make()
+                found = make()
+                found = self._kept[key] = found.astype(np.uint16) if len(found) <= 2**16 else found
                 self._bytes += found.nbytes
                 while len(self._kept) > self._least and self._bytes > self._budget:
                     self._bytes -= self._kept.popitem(last=False)[1].nbytes
@@ -129,14 +133,14 @@ class Shuffle:
         window = (base + block * self.block_windows + place % self.block_windows) % self.windows
         return Places(epoch, minipoch, place, window)
 
-    def window_order(self, epoch: int, minipoch: int, stream: int) -> NDArray[np.uint32]:
-        """The permutation of a buffer: uint32[windows of that buffer], the place of each of its rows in sequence."""
+    def window_order(self, epoch: int, minipoch: int, stream: int) -> Permutation:
+        """The permutation of a buffer: [windows of that buffer], the place of each of its rows in sequence."""
         key = (epoch_key(self.key, epoch) + 1 + minipoch * self.streams + stream) & MASK
         length = self.blocks_in_buffer(minipoch) * self.block_windows
         return self._buffers.get((key, length), lambda: fisher_yates(key, length))
 
-    def block_order(self, epoch: int) -> NDArray[np.uint32]:
-        """The permutation of an epoch's read blocks: uint32[blocks]."""
+    def block_order(self, epoch: int) -> Permutation:
+        """The permutation of an epoch's read blocks: [blocks]."""
         return self._block_orders.get(epoch, lambda: fisher_yates(epoch_key(self.key, epoch), self.blocks))
 
     def blocks_in_buffer(self, minipoch: int) -> int:

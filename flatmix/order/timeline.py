@@ -17,7 +17,7 @@ from flatmix.order.settings import whole_number
 
 Entry = tuple[int, int, int]
 
-_LAST_SLOT = 2**62  # int64 arithmetic on slots, and on sums of two, stays exact
+LAST_SLOT = 2**62  # int64 arithmetic on slots, and on sums of two, stays exact
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Timeline:
 
     def __post_init__(self) -> None:
         streams = whole_number(self.streams, "streams", 1)
-        entries = tuple(_checked_entry(number, entry, streams) for number, entry in enumerate(self.entries))
+        given = _items(self.entries, "the timeline")
+        entries = tuple(_checked_entry(number, entry, streams) for number, entry in enumerate(given))
         if not entries or entries[0][:2] != (0, 0):
             raise ValueError(f"the timeline is {list(entries)}: its first entry must be (0, 0, batch)")
         for number, (entry, later) in enumerate(pairwise(entries), 1):
@@ -57,7 +58,7 @@ class Timeline:
         """The first slot of that step; its slots are the `batch` from there on. Raises ValueError beyond 2^62."""
         first_step, first_slot, batch = self.entry(step)
         slot = first_slot + (operator.index(step) - first_step) * batch
-        if slot > _LAST_SLOT - batch:
+        if slot > LAST_SLOT - batch:
             raise ValueError(f"step {step} has slot {slot}: slots up to 2^62 are supported")
         return slot
 
@@ -68,8 +69,13 @@ class Timeline:
         return np.arange(first, first + batch, dtype=np.int64).reshape(-1, self.streams).T.reshape(-1)
 
     def spans(self, step: int) -> list[tuple[int, int, int]]:
-        """What the steps before `step` take, entry by entry: (first step, first slot, the slot after the last)."""
-        entries = [entry for entry in self.entries if entry[0] < step]
+        """What the steps before `step` take: (first step, first slot, the slot after the last) of each run of steps
+        that go through the slots in sequence, in batches of one size."""
+        entries: list[Entry] = []
+        for entry in self.entries:
+            goes_on = entries and entry[1:] == (entries[-1][1] + (entry[0] - entries[-1][0]) * entry[2], entries[-1][2])
+            if entry[0] < step and not goes_on:
+                entries.append(entry)
         ends = [*(entry[0] for entry in entries[1:]), step][: len(entries)]
         return [(at, slot, slot + (end - at) * batch) for (at, slot, batch), end in zip(entries, ends, strict=True)]
 
@@ -83,12 +89,21 @@ class Timeline:
         return Timeline((*past, (step, self.first_slot(step), batch)), self.streams)
 
 
-def _checked_entry(number: int, entry: Sequence[object], streams: int) -> Entry:
-    if len(entry) != 3:
+def _items(value: object, what: str) -> tuple[object, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise ValueError(f"{what} is {value!r}: a list of (first step, first slot, batch) is needed")
+    return tuple(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _checked_entry(number: int, entry: object, streams: int) -> Entry:
+    items = _items(entry, f"timeline entry {number}")
+    if len(items) != 3:
         raise ValueError(f"timeline entry {number} is {entry!r}: it must be (first step, first slot, batch)")
-    step = whole_number(entry[0], f"the first step of timeline entry {number}", 0)
-    slot = whole_number(entry[1], f"the first slot of timeline entry {number}", 0)
-    batch = whole_number(entry[2], f"the batch of timeline entry {number}", 1)
+    step = whole_number(items[0], f"the first step of timeline entry {number}", 0)
+    slot = whole_number(items[1], f"the first slot of timeline entry {number}", 0)
+    batch = whole_number(items[2], f"the batch of timeline entry {number}", 1)
+    if max(slot, batch) > LAST_SLOT:
+        raise ValueError(f"timeline entry {number} is {entry!r}: slots up to 2^62 are supported")
     for name, value in (("first slot", slot), ("batch", batch)):
         if value % streams:
             lower, upper = value // streams * streams, -(-value // streams) * streams

@@ -7,16 +7,38 @@ import pytest
 from flatmix.loader import memory
 
 
-def limits(monkeypatch: pytest.MonkeyPatch, folder: Path, *contents: str) -> None:
-    for number, content in enumerate(contents):
-        (folder / str(number)).write_text(content)
-    files = [str(folder / str(number)) for number in range(len(contents))]
-    monkeypatch.setattr(memory, "_CGROUP_LIMITS", (*files, str(folder / "missing")))
+def cgroups(monkeypatch: pytest.MonkeyPatch, folder: Path, own: str, **files: str) -> None:
+    """A machine with these limit files ("__" for "/" in names); this process is in the groups that `own` names."""
+    (folder / "own").write_text(own)
+    for name, content in files.items():
+        path = folder / "cgroup" / name.replace("__", "/").replace("_max", ".max")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    monkeypatch.setattr(memory, "_OWN_CGROUP", folder / "own")
+    monkeypatch.setattr(memory, "_CGROUPS", folder / "cgroup")
+
+
+def limits(monkeypatch: pytest.MonkeyPatch, folder: Path, content: str) -> None:
+    cgroups(monkeypatch, folder, "0::/\n", memory_max=content)
 
 
 def test_a_container_with_a_limit_has_that_much(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     limits(monkeypatch, tmp_path, "100000000\n")
     assert memory.usable_memory() == 100_000_000
+
+
+def test_the_lowest_limit_around_a_process_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    groups = {"job__step__memory_max": "max", "job__memory_max": "300000000\n", "memory_max": "900000000"}
+    cgroups(monkeypatch, tmp_path, "0::/job/step\n", **groups)
+    assert memory.usable_memory() == 300_000_000
+
+
+def test_the_older_cgroups_are_understood(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    cgroups(monkeypatch, tmp_path, "5:cpu:/x\n4:memory:/job\n")
+    path = tmp_path / "cgroup" / "memory" / "job" / "memory.limit_in_bytes"
+    path.parent.mkdir(parents=True)
+    path.write_text("200000000\n")
+    assert memory.usable_memory() == 200_000_000
 
 
 @pytest.mark.parametrize("content", ["max\n", str(2**63 - 4096), ""])
