@@ -23,7 +23,7 @@ from flatmix.order.counts import Counts
 from flatmix.order.permutation import language_key
 from flatmix.order.selector import SELECTORS, Draw, Phases, languages_of, phases_of
 from flatmix.order.settings import Size, block_windows, buffer_blocks, language_name, only_known, whole_number, word
-from flatmix.order.shuffle import Shuffle, buffer_orders
+from flatmix.order.shuffle import Shuffle, buffer_cache
 from flatmix.order.timeline import LAST_SLOT, Entry, Timeline
 
 __all__ = ["SELECTORS", "VERSION", "Addresses", "Order", "Phases", "Size", "Timeline", "whole_number"]
@@ -98,7 +98,7 @@ class Order:
         only_known(keys or {}, self.names, "keys")
         keys = {name: word(key, f"the key of {name!r}") for name, key in (keys or {}).items()}
         self.keys = {name: keys.get(name, language_key(self.seed, name)) for name in self.names}
-        buffers = buffer_orders()
+        buffers = buffer_cache()
         weighted = {index for phase in self.phases for index, weight in enumerate(phase.weights) if weight > 0}
         self.shuffles: dict[int, Shuffle] = {}
         """The shuffle of each language, by index, that has a weight in some phase."""

@@ -11,7 +11,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,34 +26,44 @@ _BUFFER_ORDERS_BYTES = 2**30  # of all languages together: 200 with 64 streams t
 
 
 Permutation = NDArray[np.uint16] | NDArray[np.uint32]  # the shorter type where it holds all places
+Buffer = tuple[Permutation, NDArray[np.int64]]  # places in sequence, and the first window of each block
+Kept = TypeVar("Kept", bound=tuple[NDArray[Any], ...])
 
 
-class PermutationCache:
-    """The permutations used last: at least `least` of them, more while all fit in `budget` bytes."""
+class ArrayCache(Generic[Kept]):
+    """The arrays used last: at least `least` entries, more while all fit in `budget` bytes."""
 
     def __init__(self, budget: int, least: int = 1):
         self._budget, self._least = budget, least
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, Permutation] = OrderedDict()
+        self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
         self._bytes = 0
 
-    def get(self, key: Hashable, make: Callable[[], NDArray[np.uint32]]) -> Permutation:
+    def get(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
         with self._lock:
             found = self._kept.get(key)
             if found is None:
-                found = make()
-                found = self._kept[key] = found.astype(np.uint16) if len(found) <= 2**16 else found
-                self._bytes += found.nbytes
+                found = self._kept[key] = make()
+                self._bytes += _size(found)
                 while len(self._kept) > self._least and self._bytes > self._budget:
-                    self._bytes -= self._kept.popitem(last=False)[1].nbytes
+                    self._bytes -= _size(self._kept.popitem(last=False)[1])
             else:
                 self._kept.move_to_end(key)
             return found
 
 
-def buffer_orders() -> PermutationCache:
-    """The cache that the languages of an order share for the permutations of their shuffle buffers."""
-    return PermutationCache(_BUFFER_ORDERS_BYTES)
+def _size(arrays: tuple[NDArray[Any], ...]) -> int:
+    return sum(array.nbytes for array in arrays)
+
+
+def buffer_cache() -> ArrayCache[Buffer]:
+    """What the languages of an order share, to keep the permutations of their shuffle buffers."""
+    return ArrayCache(_BUFFER_ORDERS_BYTES)
+
+
+def _permutation(key: int, length: int) -> Permutation:
+    shuffled = fisher_yates(key, length)
+    return shuffled.astype(np.uint16) if length <= 2**16 else shuffled
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,7 @@ class Shuffle:
 
     def __init__(
         self, name: str, windows: int, streams: int, block_windows: int, buffer_blocks: int, key: int,
-        buffers: PermutationCache,
+        buffers: ArrayCache[Buffer],
     ):  # fmt: skip
         self.name, self.windows, self.streams, self.key = name, windows, streams, key
         self.block_windows, self.buffer_blocks = block_windows, buffer_blocks
@@ -93,7 +105,7 @@ class Shuffle:
                 f"buffer: both must be below 2^32; change sequences_per_read_block or read_blocks_per_shuffle_buffer"
             )
         self._buffers = buffers
-        self._block_orders = PermutationCache(_BLOCK_ORDERS_BYTES, _BLOCK_ORDERS_KEPT)
+        self._block_orders: ArrayCache[tuple[Permutation]] = ArrayCache(_BLOCK_ORDERS_BYTES, _BLOCK_ORDERS_KEPT)
 
     @property
     def buffer_windows(self) -> int:
@@ -117,46 +129,43 @@ class Shuffle:
 
     def locate(self, stream: NDArray[np.int64], occurrence: NDArray[np.int64]) -> Places:
         """Where the given occurrences (int64[rows]) of the given streams (int64[rows]) stand."""
-        per_stream = self.windows_per_stream
-        epoch, index = np.divmod(occurrence, per_stream)
+        epoch, index = np.divmod(occurrence, self.windows_per_stream)
         minipoch, index = np.divmod(index, self.buffer_windows)
-        place = np.empty_like(index)
-        block = np.empty_like(index)
-        runs = np.flatnonzero((np.diff(stream) != 0) | (np.diff(epoch) != 0) | (np.diff(minipoch) != 0)) + 1
-        bounds = [0, *runs.tolist(), len(index)] if len(index) else []
+        place, first = np.empty_like(index), np.empty_like(index)
+        changes = (stream[1:] != stream[:-1]) | (epoch[1:] != epoch[:-1]) | (minipoch[1:] != minipoch[:-1])
+        bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(index)] if len(index) else []
         for start, stop in pairwise(bounds):  # rows that share a shuffle buffer
-            e, c, r = int(epoch[start]), int(minipoch[start]), int(stream[start])
-            y = self.window_order(e, c, r)[index[start:stop]].astype(np.int64)
-            place[start:stop] = y
-            block[start:stop] = self._block_numbers(e, c, r, y // self.block_windows)
-        base = epoch * (self.windows_per_epoch % self.windows) % self.windows
-        window = (base + block * self.block_windows + place % self.block_windows) % self.windows
-        return Places(epoch, minipoch, place, window)
-
-    def window_order(self, epoch: int, minipoch: int, stream: int) -> Permutation:
-        """The permutation of a buffer: [windows of that buffer], the place of each of its rows in sequence."""
-        key = (epoch_key(self.key, epoch) + 1 + minipoch * self.streams + stream) & MASK
-        length = self.blocks_in_buffer(minipoch) * self.block_windows
-        return self._buffers.get((key, length), lambda: fisher_yates(key, length))
-
-    def block_order(self, epoch: int) -> Permutation:
-        """The permutation of an epoch's read blocks: [blocks]."""
-        return self._block_orders.get(epoch, lambda: fisher_yates(epoch_key(self.key, epoch), self.blocks))
-
-    def blocks_in_buffer(self, minipoch: int) -> int:
-        """Read blocks of buffer `minipoch` of an epoch; the last may have fewer than the others."""
-        return min(self.buffer_blocks, self.blocks // self.streams - self.buffer_blocks * minipoch)
+            places, firsts = self._buffer(int(epoch[start]), int(minipoch[start]), int(stream[start]))
+            own = places[index[start:stop]]
+            place[start:stop] = own
+            first[start:stop] = firsts[own // self.block_windows]
+        return Places(epoch, minipoch, place, (first + place % self.block_windows) % self.windows)
 
     def first_windows(self, epoch: int, minipoch: int, stream: int) -> NDArray[np.int64]:
         """The first window of each read block of a buffer: int64[blocks of that buffer].
 
         A block goes on from there, and at `windows` from 0 again.
         """
-        block = self._block_numbers(epoch, minipoch, stream, np.arange(self.blocks_in_buffer(minipoch)))
-        start = epoch * self.windows_per_epoch % self.windows
-        return (start + block * self.block_windows) % self.windows
+        return self._buffer(epoch, minipoch, stream)[1].copy()
 
-    def _block_numbers(self, epoch: int, minipoch: int, stream: int, block: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Which read blocks of the epoch the blocks of a buffer are."""
-        index = (minipoch * self.buffer_blocks + block) * self.streams + stream
-        return self.block_order(epoch)[index].astype(np.int64)
+    def _buffer(self, epoch: int, minipoch: int, stream: int) -> Buffer:
+        return self._buffers.get(
+            (self.name, epoch, minipoch, stream), lambda: self._make_buffer(epoch, minipoch, stream)
+        )
+
+    def _make_buffer(self, epoch: int, minipoch: int, stream: int) -> Buffer:
+        blocks = self.blocks_in_buffer(minipoch)
+        key = (epoch_key(self.key, epoch) + 1 + minipoch * self.streams + stream) & MASK
+        number = (minipoch * self.buffer_blocks + np.arange(blocks)) * self.streams + stream
+        block = self.block_order(epoch)[number].astype(np.int64)
+        start = epoch * self.windows_per_epoch % self.windows
+        return _permutation(key, blocks * self.block_windows), (start + block * self.block_windows) % self.windows
+
+    def block_order(self, epoch: int) -> Permutation:
+        """The permutation of an epoch's read blocks: [blocks]."""
+        make = partial(_permutation, epoch_key(self.key, epoch), self.blocks)
+        return self._block_orders.get(epoch, lambda: (make(),))[0]
+
+    def blocks_in_buffer(self, minipoch: int) -> int:
+        """Read blocks of buffer `minipoch` of an epoch; the last may have fewer than the others."""
+        return min(self.buffer_blocks, self.blocks // self.streams - self.buffer_blocks * minipoch)
