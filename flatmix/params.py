@@ -112,12 +112,15 @@ class HuggingFaceDataParams:
         for name, value in (("text_field", self.text_field), ("language", self.language)):
             if not isinstance(value, str) or not value:
                 raise ValueError(f"{name} is {value!r}: a name is needed")
-        whole_number(self.prefetch, "prefetch", 0)
+        object.__setattr__(self, "prefetch", whole_number(self.prefetch, "prefetch", 0))
         if self.vocab_size is not None:
-            whole_number(self.vocab_size, "vocab_size", 1)
-        if not isinstance(self.options or {}, Mapping):
+            object.__setattr__(self, "vocab_size", whole_number(self.vocab_size, "vocab_size", 1))
+        if self.options is None:
+            return
+        if not isinstance(self.options, Mapping):
             raise ValueError(f"options are {self.options!r}: a mapping of arguments of load_dataset is needed")
-        for name in self.options or {}:
+        object.__setattr__(self, "options", dict(self.options))
+        for name in self.options:
             if name in _NO_OPTIONS:
                 raise ValueError(
                     f"options hold {name!r}: path, name, data_files and split are given apart, reading is always "
