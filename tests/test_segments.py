@@ -48,7 +48,7 @@ def test_attention_within_documents_is_that_of_each_document_alone():
     packed = attention(x, same_document & causal)
     for first, last in ((0, 3), (3, 7), (7, 8)):
         alone = attention(x[:, first:last], jnp.tril(jnp.ones((1, last - first, last - first), bool)))
-        np.testing.assert_allclose(packed[:, first:last], alone, rtol=1e-6)
+        np.testing.assert_allclose(packed[:, first:last], alone, rtol=1e-5, atol=1e-6)
     everything = attention(x, jnp.tril(jnp.ones((1, 8, 8), bool)))
     assert not np.allclose(packed[:, 3:], everything[:, 3:])
 
