@@ -1,11 +1,21 @@
 """What the loader refuses when it is built, beyond single bad values; and settings that do not change afterwards."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
-from stores import WEIGHTS, assert_same, loader, params
+from stores import WEIGHTS, assert_same, loader, over_devices, params
 from typeguard import suppress_type_checks
 
 from flatmix import MixtureParams, ShufflingLoader, TokenBatchParams
+from flatmix.loader.batch import Layout
+from flatmix.loader.host import RowFormat
+
+
+@dataclass(frozen=True)
+class Device:
+    process_index: int
+
 
 AGAIN = [(0, 0, 8), (10, 0, 8)]
 
@@ -109,3 +119,32 @@ def test_an_interrupted_iterator_says_so_afterwards(standard: str, monkeypatch: 
             next(steps)
     with pytest.raises(ValueError, match="this iterator was interrupted: start a new one"):
         next(steps)
+
+
+def test_more_processes_than_streams_are_told_so_once(
+    standard: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(Layout, "processes", lambda layout, batch: 4)
+    loader(standard, {"en": 1}, streams=4, sharding=over_devices(8))
+    assert not caplog.records
+    loader(standard, {"en": 1}, streams=2, sharding=over_devices(8))
+    assert [record.getMessage() for record in caplog.records] == [
+        "4 processes have rows of their own, and there are 2 streams: some read the same blocks. Streams are part of "
+        "the order, so take 4 for the next run"
+    ]
+
+
+def test_processes_that_hold_the_same_rows_count_once(standard: str):
+    layout = Layout(over_devices(8), RowFormat(8))
+
+    class Elsewhere:
+        """A sharding over devices of four processes, two of which hold the rows of the other two."""
+
+        @staticmethod
+        def devices_indices_map(shape):
+            halves = [(slice(0, 4),), (slice(4, 8),)]
+            return {Device(number): halves[number % 2] for number in range(4)}
+
+    assert layout.processes(8) == 1
+    layout.row_sharding = Elsewhere
+    assert layout.processes(8) == 2
