@@ -7,6 +7,9 @@ on from the newest checkpoint. Needs optax and orbax-checkpoint: pip install '.[
 """
 
 import argparse
+import os
+import sys
+import traceback
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -148,4 +151,9 @@ if __name__ == "__main__":
     parser.add_argument("--model", type=int, default=1, help="devices that share one copy of the parameters")
     parser.add_argument("--divide-rows", action="store_true", help="divide the tokens of each row over these, too")
     parser.add_argument("--processes", action="store_true", help="one of several processes, under Slurm for example")
-    main(parser.parse_args())
+    try:
+        main(parser.parse_args())
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # at once: JAX's own exit would wait for the other processes

@@ -1,14 +1,16 @@
 """`flatmix convert`, and what all commands share: one line for a user's error, a traceback for a bug."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from converted import read_documents, save_words, utf8, write_lines
+from converted import files_of, read_documents, save_words, utf8, write_lines
 
 import flatmix.cli
+from flatmix.store import open_store
 
 ROOT = Path(__file__).parents[1]
 
@@ -175,6 +177,99 @@ def test_existing_splits_and_foreign_folders_are_refused_from_the_command_line(r
     assert run("convert", "s.zarr", "--language", "en=a.jsonl", "--replace")[0] == 0
     assert run("convert", "mine", "--language", "en=a.jsonl", "--replace")[0] == 1
     assert Path("mine/notes.txt").read_text() == "notes"
+
+
+def test_a_split_that_is_being_written_is_refused_in_one_line(run):
+    from flatmix.store.writer import SplitWriter
+
+    write_lines(Path("a.jsonl"), ["a"])
+    with SplitWriter("s.zarr", "en", "train"):
+        for options in ([], ["--replace"]):
+            assert run("convert", "s.zarr", "--language", "en=a.jsonl", *options) == (
+                1,
+                "",
+                "flatmix: error: s.zarr: en/train is being written by another process; wait until it is done\n",
+            )
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from flatmix import cli
+from flatmix.convert import plan
+from flatmix.store import format as layout, writer
+layout.CHUNK, layout.SHARD = 16, 2**14
+when, *arguments = sys.argv[1:]
+
+def interrupting(function, delay):
+    def interrupted(*arguments):
+        threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
+        if not delay:
+            threading.Event().wait(60)
+        return function(*arguments)
+    return interrupted
+
+if when == "checking":
+    plan._count = interrupting(plan._count, 0)
+else:
+    writer.write_shard = interrupting(writer.write_shard, 0.05)  # while zarr's loop has the thousand chunks of a shard
+cli.main(arguments)
+"""
+
+
+def interrupt(when: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Converts a.jsonl and gets SIGINT on the way."""
+    options = [when, "convert", "s.zarr", "--language", "en=a.jsonl", *arguments]
+    return subprocess.run([sys.executable, "-c", INTERRUPTED, *options], capture_output=True, text=True, timeout=60)
+
+
+def test_an_interruption_is_one_line_that_says_what_it_left_and_how_to_go_on(run):
+    write_lines(Path("a.jsonl"), ["x" * 1000] * 50)
+
+    done = interrupt("checking")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "flatmix: interrupted: nothing was written\n"
+    assert not Path("s.zarr").exists()
+
+    done = interrupt("writing")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == (
+        "flatmix: interrupted: the split 'train' that was being written in s.zarr is incomplete: run the same command "
+        "again, with --replace\n"
+    )
+    assert open_store("s.zarr").status("en", "train") == "incomplete"
+
+    assert run("convert", "s.zarr", "--language", "en=a.jsonl", "--replace")[0] == 0
+    before = files_of(Path("s.zarr"))
+    done = interrupt("writing", "--replace")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == (
+        "flatmix: interrupted: the split 'train' that was being written in s.zarr is incomplete or still the old one: "
+        "run the same command again\n"
+    )
+    assert files_of(Path("s.zarr")) == before
+
+
+def test_what_the_encoding_of_the_terminal_lacks_is_escaped(tmp_path):
+    write_lines(tmp_path / "世界.jsonl", ["a", None])
+    write_lines(tmp_path / "世界-2.jsonl", ["b"])
+
+    def run_ascii(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+        environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        command = [sys.executable, "-m", "flatmix", *arguments]
+        return subprocess.run(command, capture_output=True, timeout=60, cwd=tmp_path, env=environment)
+
+    done = run_ascii("convert", "s.zarr", "--language", "é世😀=世界.jsonl", "--skip-bad", "--json")
+    assert done.returncode == 0, done.stderr
+    assert list(json.loads(done.stdout)["languages"]) == ["é世😀"]
+    assert done.stderr.startswith(rb"flatmix: left out: \u4e16\u754c.jsonl, line 2: ")
+    done = run_ascii("convert", "s.zarr", "--language", "é世=世界-2.jsonl")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\xe9\u4e16" in done.stdout
+    done = run_ascii("convert", "s.zarr", "--language", "世界=none.jsonl")
+    assert done.returncode == 1
+    assert done.stderr == b"flatmix: error: none.jsonl: there is no such file or folder\n"
+    done = run_ascii("convert", "世界", "--language", "en=none/世界")
+    assert done.stderr == b"flatmix: error: none/\\u4e16\\u754c: there is no such file or folder\n"
 
 
 def test_an_error_of_the_system_is_one_line_with_its_path(run, monkeypatch):

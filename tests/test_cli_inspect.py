@@ -1,11 +1,13 @@
 """`flatmix inspect`: what is in a store, and what the mixture of a run file becomes."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from commands import Done, assert_refused, run_command
 from converted import write_lines
+from older_stores import older_store
 
 from flatmix import open_store
 from flatmix.convert import convert
@@ -153,6 +155,40 @@ def test_names_are_shown_as_they_are(inspect, tmp_path: Path):
         writer.finish()
 
     assert inspect(tmp_path / "odd.zarr").out.splitlines()[2].startswith("[red] ")
+
+
+def test_why_a_split_is_refused_is_said_below_the_table(inspect, folder: Path, tmp_path: Path):
+    """In the table it would leave no room for the numbers of the others."""
+    store = shutil.copytree(folder / "s.zarr", tmp_path / "s.zarr")
+    (store / "sw/train/seq_starts/zarr.json").write_text("{")
+    reason = open_store(store).status("sw", "train")
+    whole = inspect("s.zarr").out.splitlines()
+
+    title, *lines = inspect(store).out.splitlines()
+
+    assert title == f"{store}: 2 languages"
+    assert [line.split() for line in lines[:3]] == [line.split() for line in whole[1:4]]
+    assert lines[3].split() == ["sw", "train", "refused"]
+    assert lines[4:] == [f"refused: {reason}"]
+    assert "is damaged" in reason
+    assert json.loads(inspect(store, "--json").out)["splits"][2]["status"] == reason
+
+
+def test_an_older_store_is_given_the_name_of_its_language(inspect, folder: Path, tmp_path: Path):
+    older = older_store(tmp_path / "older.zarr", {"train": [[1, 2], [3]]})
+    assert_refused(inspect(older), "is an older store, of one language", "--language en")
+
+    done = inspect(older, "--language", "sw")
+    assert (done.status, done.err) == (0, "")
+    (line,) = done.out.splitlines()[2:]
+    assert line.split()[:5] == ["sw", "train", "3", "2", "unknown"]
+
+    settings = f'store = "{older}"\nlanguage = "en"\n'
+    (folder / "older.toml").write_text(RUN.replace('store = "s.zarr"\n', settings).replace("sw = 1\n", ""))
+    assert json.loads(inspect("older.toml", "--json").out)["splits"][0]["language"] == "en"
+    (folder / "older.toml").write_text(RUN.replace('store = "s.zarr"\n', settings).replace("en = 3\n", ""))
+    assert json.loads(inspect("older.toml", "--language", "sw", "--json").out)["splits"][0]["language"] == "sw"
+    assert_refused(inspect("s.zarr", "--language", "en"), "is of format 1 and names its own; leave it out")
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """`flatmix show`: the text of rows, from a store with options or from a run file."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from commands import Done, assert_refused, run_command
 from converted import save_words, write_lines
+from older_stores import older_store
 
 from flatmix.convert import convert
 from flatmix.loader import ShufflingLoader
@@ -202,6 +204,10 @@ def test_another_tokenizer_is_refused(show, standard: str):
         (["run.toml", "--len", "100000"], "one window needs 100000"),
         (["run.toml", "--rows", "0-4"], "--rows '0-4': 0-4 is not within the rows of this step, 0 to 3"),
         (["run.toml", "--rows", "2-1"], "2-1 is not within the rows of this step"),
+        (["run.toml", "--rows", "0-99999999999"], "0-99999999999 is not within the rows of this step, 0 to 3"),
+        (["run.toml", "--block", "0"], "sequences_per_read_block of 'en' is 0: it must be at least 1"),
+        (["run.toml", "--buffer", "0"], "read_blocks_per_shuffle_buffer of 'en' is 0: it must be at least 1"),
+        (["run.toml", "--language", "en"], "is of format 1 and names its own; leave it out"),
         (["run.toml", "--rows", "x"], "--rows 'x': write numbers and spans, as in 0,3,5-7"),
         (["run.toml", "--tokenizer", "none.json"], "tokenizer none.json: there is no such file"),
         (["run.toml", "--step", "-1"], "step is -1: it must be at least 0"),
@@ -223,3 +229,56 @@ def test_the_step_is_always_needed(show):
     done = show("run.toml")
     assert done.status == 2
     assert "--step" in done.err
+
+
+def test_an_older_store_is_given_the_name_of_its_language(show, folder: Path, tmp_path: Path):
+    older = older_store(tmp_path / "older.zarr", {"train": [list(b"the cat sat on the mat. ")] * 9})
+    given = [older, "--step", 0, *options(weight="en=1", len="5"), "--tokenizer", "bytes", "--json"]
+
+    assert_refused(show(*given), "is an older store, of one language", "--language en")
+    rows = rows_of(show(*given, "--language", "en"))
+    assert all(row["language"] == "en" and row["text"] in "the cat sat on the mat. " * 2 for row in rows)
+
+    toml = (
+        RUN.replace('"s.zarr"', f'"{older}"\nlanguage = "no"').replace("len = 12", "len = 5").replace("no = 0.5\n", "")
+    )
+    (folder / "older.toml").write_text(toml)
+    again = show("older.toml", "--step", 0, "--tokenizer", "bytes", "--json", "--language", "en")
+    assert rows_of(again) == rows
+
+
+def test_what_a_late_step_costs_is_said_before_it_is_counted(capsys: pytest.CaptureFixture[str]):
+    from flatmix.cli.show import _tell_cost
+    from flatmix.order import Order, counts
+
+    def told(selector: str, step: int) -> str:
+        sizes = {"sequences_per_read_block": 4, "read_blocks_per_shuffle_buffer": 2}
+        order = Order({"en": 80}, {"en": 1}, seed=7, batch=16, streams=2, selector=selector, **sizes)
+        _tell_cost(order, step)
+        return capsys.readouterr().err
+
+    seconds = 16e12 * 3e-9 / counts.cores()
+    assert told("hash", 10**12) == (
+        f"flatmix: counting the draws of 1.6e+13 slots takes about {seconds:,.0f} s; with selector balanced it would "
+        "take none\n"
+    )
+    assert told("hash", 10**6) == told("balanced", 10**12) == ""
+
+
+def test_what_a_step_costs_does_not_mix_with_its_rows(show, monkeypatch: pytest.MonkeyPatch):
+    expected = show("run.toml", "--step", 3, "--json").out
+    monkeypatch.setattr(sys.modules["flatmix.cli.show"], "_LONG", 0)
+
+    done = show("run.toml", "--step", 3, "--json")
+    assert done.out == expected
+    assert done.err.startswith("flatmix: counting the draws of 12 slots takes about 0 s; ")
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_one_line_without_the_code_that_gave_it(show):
+    done = show("run.toml", "--step", 0, "--weight", "en=1", "--weight", "no=1e-300", "--weight", "sw=1")
+
+    assert done.status == 0
+    assert done.err.startswith("flatmix: warning: mixture from slot 0 on: the weight of 'no', 1e-300, is too small")
+    assert done.err.count("\n") == 1

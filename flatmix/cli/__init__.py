@@ -2,10 +2,12 @@
 
 A command imports what it needs when it runs, so that `flatmix --help` costs no more than typer. An error that flatmix
 raised, or that the system reports for a file, becomes one line and exit status 1; any other exception is a bug and
-keeps its traceback.
+keeps its traceback. A warning is one line, too. What the terminal's encoding cannot show is escaped.
 """
 
+import io
 import sys
+import warnings
 from collections.abc import Sequence
 
 import typer
@@ -37,13 +39,23 @@ for command in (convert, inspect, show, demo):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; `arguments` are those of the process where none are given. Always ends with SystemExit."""
-    try:
-        app(args=None if arguments is None else list(arguments), prog_name="flatmix")
-    except Exception as error:
-        if not _is_users(error):
-            raise
-        print("flatmix: error: " + " ".join(str(error).splitlines()), file=sys.stderr)
-        raise SystemExit(1) from None
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            app(args=None if arguments is None else list(arguments), prog_name="flatmix")
+        except Exception as error:
+            if not _is_users(error):
+                raise
+            print("flatmix: error: " + " ".join(str(error).splitlines()), file=sys.stderr)
+            raise SystemExit(1) from None
+
+
+def _show_warning(message: Warning | str, *where: object, **more: object) -> None:
+    """Takes the place of `warnings.showwarning`: a user has no use for the line of code that gave the warning."""
+    print("flatmix: warning: " + " ".join(str(message).splitlines()), file=sys.stderr)
 
 
 def _is_users(error: Exception) -> bool:

@@ -1,6 +1,5 @@
 """`flatmix convert`: files of documents -> splits of a store, and a table of what came of them."""
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from flatmix.cli.output import print_json
 from flatmix.errors import ConvertError
 
 
@@ -37,7 +37,12 @@ def convert(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Count broken records and leave them out, instead of an error.")
     ] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Write splits anew that are there already.")] = False,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace", help="Write splits anew that are there already; each old one stays until the new is complete."
+        ),
+    ] = False,
     zarr_format: Annotated[
         int, typer.Option(help="The version of Zarr; 2 is for readers that know no other, and has no checksums.")
     ] = 3,
@@ -46,8 +51,10 @@ def convert(
     """Convert documents to a flat-tokens store.
 
     Reads JSON lines (.jsonl, .json, .ndjson: an object a line, the text in --text-field) and plain text (.txt: a file
-    is one document), in UTF-8. A folder stands for all files in it and below, a glob for those it matches, both sorted
-    by name. All input is checked before anything is written.
+    is one document), in UTF-8. A folder stands for all files in it and below, a glob for the files and folders that it
+    matches, both sorted by name. Links are followed; hidden files and folders, whose names begin with a dot, are
+    skipped. Anything else that cannot be read or is no such file ends the command: all input is checked before
+    anything is written.
 
     The tokens of a document are those of its text and no others, unless --begin-token or --end-token adds one. An
     empty text is a document without tokens; a text that is null or missing is a broken record.
@@ -61,7 +68,7 @@ def convert(
     from flatmix.convert import convert as convert_documents
 
     sources = _sources(language or [], files or [], language_field)
-    with _progress() as report:
+    with _watched(store, split, replace) as report:
         summary = convert_documents(
             store,
             sources,
@@ -77,7 +84,7 @@ def convert(
             progress=report,
         )
     if as_json:
-        print(json.dumps(summary.as_dict(), ensure_ascii=False, indent=2))
+        print_json(summary.as_dict())
     else:
         _print_table(summary)
     for message in summary.bad_examples:
@@ -106,6 +113,30 @@ def _sources(
     if not sources:
         raise ConvertError("nothing to convert: give --language NAME=FILES, or --language-field FIELD FILES")
     return sources
+
+
+@contextmanager
+def _watched(store: str, split: str, replace: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """What to tell the progress to. An interruption becomes one line that says what it leaves, and exit status 130."""
+    stage = "checking"
+    try:
+        with _progress() as bars:
+
+            def report(now: str, done: int, total: int) -> None:
+                nonlocal stage
+                stage = now
+                if bars is not None:
+                    bars(now, done, total)
+
+            yield report
+    except KeyboardInterrupt:
+        left = "nothing was written"
+        if stage == "converting":
+            state = "is incomplete or still the old one" if replace else "is incomplete"
+            again = "run the same command again" + ("" if replace else ", with --replace")
+            left = f"the split {split!r} that was being written in {store} {state}: {again}"
+        print(f"flatmix: interrupted: {left}", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 @contextmanager

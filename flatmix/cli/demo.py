@@ -7,9 +7,9 @@ import typer
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(help="A new folder, or that of an earlier demo, which is replaced.")] = Path(
-        "demo-run"
-    ),
+    folder: Annotated[
+        Path, typer.Argument(help="A new folder, or that of an earlier demo, whose files are replaced.")
+    ] = Path("demo-run"),
     steps: Annotated[int, typer.Option(min=4, help="Training steps.")] = 40,
 ) -> None:
     """Convert real text in ten languages, train on it, kill the run, resume it, and compare data and losses.

@@ -1,19 +1,21 @@
 """flatmix inspect"""
 
-import json
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from flatmix.cli.options import Source, is_run_file
+from flatmix.cli.options import Language, Source, is_run_file
+from flatmix.cli.output import print_json
 
 _WIDTH = 200  # wider than any line: a pipe gets the same lines as a terminal
 _TEXT_COLUMNS = ("language", "split", "tokenizer", "status")
+_STATES = ("complete", "incomplete")  # any other status is the reason why a split is refused: below the table
 
 
 def inspect(
     store: Source,
+    language: Language = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what is in a store: languages, splits, tokens, documents, bytes, tokenizer, size on disk, complete or not.
@@ -25,25 +27,29 @@ def inspect(
     Examples:
       flatmix inspect corpus.zarr
       flatmix inspect run.toml
+      flatmix inspect older.zarr --language en
     """
     from flatmix.runfile import read_run
     from flatmix.store import open_store
 
     run = read_run(store) if is_run_file(store) else None
-    opened = (
-        open_store(store) if run is None else open_store(run.params.filespec, run.params.language, run.params.storage)
-    )
-    splits = [_describe(opened, language, split) for language in opened.languages for split in opened[language].splits]
+    if run is None:
+        opened = open_store(store, language)
+    else:
+        opened = open_store(run.params.filespec, language or run.params.language, run.params.storage)
+    splits = [_describe(opened, name, split) for name in opened.languages for split in opened[name].splits]
     described = {"store": opened.path, "splits": splits}
     if run is not None:
         described["mixture"] = _describe_mixture(run, opened)
     if as_json:
-        print(json.dumps(described, ensure_ascii=False, indent=2))
+        print_json(described)
         return
     print(f"{opened.path}: {len({split['language'] for split in splits})} languages")
     if splits:
         headings = ("language", "split", "tokens", "documents", "text bytes", "on disk", "largest id", "tokenizer")
         _print_table((*headings, "status"), map(_cells, splits))
+    for reason in (split["status"] for split in splits if split["status"] not in _STATES):
+        print("refused: " + " ".join(reason.splitlines()))
     if run is not None:
         _print_mixture(described["mixture"])
 
@@ -95,7 +101,8 @@ def _print_table(headings: Any, rows: Any) -> None:
 def _cells(split: dict[str, Any]) -> list[str]:
     """One line of the table of splits."""
     if split["status"] != "complete":
-        return [split["language"], split["split"], *[""] * 6, split["status"]]
+        status = split["status"] if split["status"] in _STATES else "refused"
+        return [split["language"], split["split"], *[""] * 6, status]
     numbers = [split[name] for name in ("tokens", "documents", "utf8_bytes", "bytes_on_disk", "max_token_id")]
     shown = ["unknown" if number is None else f"{number:,}" for number in numbers]
     return [split["language"], split["split"], *shown, (split["tokenizer"] or {}).get("name", "unknown"), "complete"]

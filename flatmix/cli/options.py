@@ -9,6 +9,9 @@ from typing import Annotated, Any
 import typer
 
 Source = Annotated[str, typer.Argument(help="The store, or a run file (.toml) that names it.")]
+Language = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The language of an older store, which does not name it itself.")
+]
 Weights = Annotated[
     list[str] | None,
     typer.Option("--weight", metavar="LANGUAGE=WEIGHT", help="Shares of tokens, in place of the run file's mixture."),
@@ -32,6 +35,7 @@ def is_run_file(source: str) -> bool:
 def run_of(
     source: str,
     *,
+    language: str | None,
     split: str | None,
     weights: list[str] | None,
     length: int | None,
@@ -69,7 +73,8 @@ def run_of(
         run.split if split is None else split,
         replace(
             run.params,
-            **_given(streams=streams, seed=seed, sequences_per_read_block=block, read_blocks_per_shuffle_buffer=buffer),
+            **_given(language=language, streams=streams, seed=seed),
+            **_given(sequences_per_read_block=block, read_blocks_per_shuffle_buffer=buffer),
         ),
         mixture,
         replace(run.token_batch_params, **_given(len=length, batch=batch, extra_tokens=extra_tokens, stride=stride)),

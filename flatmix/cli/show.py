@@ -1,6 +1,6 @@
 """flatmix show"""
 
-import json
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +10,7 @@ from flatmix.cli.options import (
     Block,
     Buffer,
     ExtraTokens,
+    Language,
     Length,
     Seed,
     Selector,
@@ -20,6 +21,10 @@ from flatmix.cli.options import (
     Weights,
     run_of,
 )
+from flatmix.cli.output import print_json
+
+_NS_A_SLOT = 3  # to count draws, on one core
+_LONG = 5  # seconds
 
 
 def show(
@@ -36,6 +41,7 @@ def show(
     selector: Selector = None,
     block: Block = None,
     buffer: Buffer = None,
+    language: Language = None,
     rows: Annotated[str | None, typer.Option(help="Rows to show, as in 0,3,5-7. [default: all]")] = None,
     tokenizer: Annotated[
         str | None, typer.Option(help="The tokenizer.json that the store was made with; not needed for bytes.")
@@ -56,6 +62,7 @@ def show(
 
     run = run_of(
         store,
+        language=language,
         split=split,
         weights=weight,
         length=length,
@@ -71,7 +78,7 @@ def show(
     with ShufflingLoader(run.split, run.params, run.mixture, run.token_batch_params, timeline=run.timeline) as loader:
         described = _describe(loader, _decoder(run, tokenizer), step, rows)
     if as_json:
-        print(json.dumps({"step": step, "rows": described}, ensure_ascii=False, indent=2))
+        print_json({"step": step, "rows": described})
         return
     for row in described:
         print(f"row {row['row']}, slot {row['slot']}: {row['language']}, epoch {row['epoch']}, window {row['window']}")
@@ -80,6 +87,7 @@ def show(
 
 def _describe(loader: Any, decoder: Any, step: int, rows: str | None) -> list[dict[str, Any]]:
     chosen = _row_numbers(rows, loader.order.timeline.batch(step))
+    _tell_cost(loader.order, step)
     addresses = loader.order.rows(step, rows=chosen)
     host = loader.load_host(step, chosen)
     return [
@@ -93,6 +101,20 @@ def _describe(loader: Any, decoder: Any, step: int, rows: str | None) -> list[di
         }
         for place, row in enumerate(chosen)
     ]
+
+
+def _tell_cost(order: Any, step: int) -> None:
+    """Says how long the draws before a late step take to count, where that is long."""
+    from flatmix.order.counts import cores
+
+    slots = order.timeline.first_slot(step)
+    seconds = slots * _NS_A_SLOT * 1e-9 / cores()
+    if order.selector == "hash" and seconds > _LONG:
+        print(
+            f"flatmix: counting the draws of {slots:.3g} slots takes about {seconds:,.0f} s; with selector balanced it "
+            "would take none",
+            file=sys.stderr,
+        )
 
 
 def _row_numbers(given: str | None, batch: int) -> list[int]:

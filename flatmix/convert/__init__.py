@@ -39,15 +39,17 @@ def convert(
 
     sources: {language: a file, a folder, a glob, or a list of these}; or, with `language_field`, just the latter, and
         each record names its language. JSON lines (.jsonl, .json, .ndjson) or plain text (.txt, a file is a document).
+        A folder stands for all files in it and below; links are followed, hidden files and folders passed over.
     tokenizer: "bytes" or the path of a tokenizer.json; begin_token, end_token: see `load_tokenizer`.
     skip_bad: leave out and count broken records, instead of raising.
-    replace: write splits that are there anew; the old one goes when all input was checked and its language begins.
+    replace: write splits that are there anew; each old one stays until the new one is complete, and both are on disk.
     zarr_format: 3, or 2 for readers that know no other; that of the store, where there is one.
     batch_documents, batch_characters: what is tokenized at once; bounds memory and changes no content.
     progress: called with ("checking" or "converting", bytes read, bytes in all).
 
     Raises ConvertError, a ValueError, before anything is written where that is possible; OSError for what cannot be
-    read or written. A split whose conversion ends with an error is left incomplete, and readers refuse it.
+    read or written. A split whose conversion ends with an error is left incomplete, and readers refuse it; one that was
+    to be replaced stays as it was. A split that another process is writing is refused.
     """
     for name, value in (("batch_documents", batch_documents), ("batch_characters", batch_characters)):
         if isinstance(value, bool) or value < 1:
@@ -69,6 +71,7 @@ def convert(
     )
 
     total, done = sum(part.source.size for part in plan.parts), 0
+    report("converting", 0, total)
     languages: list[LanguageSummary] = []
     for part in plan.parts:
         languages += write_part(

@@ -19,6 +19,7 @@ from flatmix.convert.tokenizer import Tokenizer, describe_tokenizer, same_tokeni
 from flatmix.errors import ConvertError, StoreError
 from flatmix.store import local_folder, open_store
 from flatmix.store.format import check_name, check_zarr_format
+from flatmix.store.locks import is_being_written
 
 Patterns = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Progress = Callable[[str, int, int], None]  # stage, bytes read, bytes in all
@@ -67,6 +68,7 @@ def make_plan(
     found = _find_sources(sources, fields)
     named = [source.language for source in found if source.language is not None]
     check_output(store, named, split, tokenizer.identity, replace=replace, zarr_format=zarr_format)
+    _check_apart(found, store)
     parts: list[Part] = []
     total, done = sum(source.size for source in found), 0
     for source in found:
@@ -96,6 +98,25 @@ def _find_sources(sources: Mapping[str, Patterns] | Patterns, fields: Fields) ->
     if not found:
         raise ConvertError("nothing to convert: name at least one language and its files")
     return found
+
+
+def _check_apart(sources: Sequence[Source], store: str) -> None:
+    """Refuses a file of two languages, and a store among its own input: the next conversion would read it."""
+    owners: dict[str, str | None] = {}
+    root = os.path.realpath(local_folder(store))
+    for source in sources:
+        for folder in source.folders:
+            if Path(root).is_relative_to(folder):
+                raise ConvertError(f"the store {store} would lie in {folder}, which is its input; choose another place")
+        for file, real in zip(source.files, source.real, strict=True):
+            if Path(real).is_relative_to(root):
+                raise ConvertError(f"the input {file} lies in the store {store}; choose another place for one of them")
+            owner = owners.setdefault(real, source.language)
+            if owner != source.language:
+                raise ConvertError(
+                    f"{file} is named for {owner!r} and for {source.language!r}; a file is of one language, unless its "
+                    "records name it"
+                )
 
 
 def _as_list(patterns: Patterns) -> list[str | os.PathLike[str]]:
@@ -155,6 +176,12 @@ def check_output(
             f"--zarr-format {there.zarr_format}, or choose another store"
         )
     _check_case("languages", {*languages, *there.languages})
+    for language in languages:
+        # Of all first: what another process has completed is not to be replaced while it goes on with the next.
+        if is_being_written(folder / language / split):
+            raise ConvertError(
+                f"{store}: {language}/{split} is being written by another process; wait until it is done"
+            )
     for language in languages:
         splits = there[language].splits if language in there.languages else ()
         _check_case("splits", {split, *splits})

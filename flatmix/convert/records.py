@@ -6,6 +6,7 @@ broken one be named, or left out, alone. A plain text file is one record. Costs 
 per GB.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,11 @@ from flatmix.store.format import check_name
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLANK = b" \t\r\n"  # JSON's own white space
 EXAMPLES = 10  # bad records whose places are kept
+
+# The escapes of a JSON string one by one: of a pair of surrogates, of one that stands alone (the group), any other.
+_ESCAPES = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
 
 
 class Record(NamedTuple):
@@ -53,6 +59,11 @@ class Fields(NamedTuple):
 
     text: str = "text"
     language: str | None = None
+
+
+def place_of(file: Path, number: int) -> str:
+    """Where a record stands, in words."""
+    return str(file) if file.suffix.lower() in PLAIN_TEXT else f"{file}, line {number + 1}"
 
 
 def record_decoder(fields: Fields) -> msgspec.json.Decoder:
@@ -104,11 +115,11 @@ def _read_json_lines(
                     line.decode()  # the decoder passes over fields that are not wanted
                 record = decoder.decode(line)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                bad.add(f"{file}, line {number + 1}: {_reason(error)}")
+                bad.add(f"{place_of(file, number)}: {_reason(error, line)}")
                 continue
             refusal = None if record.language is None else _refusal(record.language, refusals)
             if refusal is not None:
-                bad.add(f"{file}, line {number + 1}: {refusal}")
+                bad.add(f"{place_of(file, number)}: {refusal}")
                 continue
             yield Record(place, number, end, record.language, record.text)
 
@@ -118,14 +129,18 @@ def _read_text(place: int, file: Path, start: int, bad: BadRecords) -> Iterator[
     try:
         text = raw.removeprefix(BYTE_ORDER_MARK).decode()
     except UnicodeDecodeError as error:
-        bad.add(f"{file}: {_reason(error)}")
+        bad.add(f"{place_of(file, 0)}: {_reason(error, raw)}")
         return
     yield Record(place, 0, start + len(raw), None, text)
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, line: bytes) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8: byte {error.object[error.start]:#04x} at byte {error.start} ({error.reason})"
+    if isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError):
+        lone = next((escape[1] for escape in _ESCAPES.finditer(line) if escape[1]), None)
+        if lone is not None:  # the decoder calls the line malformed, or cut short
+            return f"{lone.decode()} stands alone: it is half a character (a surrogate), and no text"
     return str(error)
 
 

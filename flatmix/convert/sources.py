@@ -2,12 +2,18 @@
 
 The order of the files is the order of the documents, so it must be that of every machine: two listings of one folder
 may differ, two sorted lists of its names do not. Names are kept relative to the folder that the files of a language
-have in common, so that a copy of the input elsewhere gives an equal store. Costs one walk over each folder.
+have in common, so that a copy of the input elsewhere gives an equal store.
+
+Nothing is left out but what is hidden, its name beginning with a dot: links to folders are followed, and what cannot be
+listed or is neither a file nor a folder ends the search. So folders are walked here; `glob` passes over such things.
+Costs one walk over each folder.
 """
 
+import fnmatch
 import glob
 import os
-from collections.abc import Sequence
+import stat
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +21,7 @@ from flatmix.errors import ConvertError
 
 JSON_LINES = (".jsonl", ".json", ".ndjson")
 PLAIN_TEXT = (".txt",)
+_GROUP = {"zarr.json", ".zgroup"}  # what a folder of Zarr holds
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,8 @@ class Source:
     files: tuple[Path, ...]
     names: tuple[str, ...]  # relative to the folder they have in common; `source_file` counts these
     data: str  # the patterns, without where they lie
+    real: tuple[str, ...]  # the files, links resolved
+    folders: tuple[str, ...]  # those of which all files were taken, links resolved
 
     @property
     def size(self) -> int:
@@ -35,45 +44,104 @@ class Source:
 def find_source(language: str | None, patterns: Sequence[str | os.PathLike[str]]) -> Source:
     """The files of all `patterns`: pattern by pattern as given, sorted by name within each.
 
-    Raises ConvertError for a pattern without files, a file named twice, a name that is not UTF-8, and a kind of file
-    that cannot be converted.
+    Raises ConvertError for a pattern without files, a file or folder named twice, a name that is not UTF-8, a link to
+    nothing, and a kind of file that cannot be converted; OSError for a folder that cannot be listed.
     """
     files: list[Path] = []
+    folders: list[Path] = []
     for pattern in patterns:
-        files += _find_files(os.fspath(pattern))
+        named, below = _find_files(os.fspath(pattern))
+        files += named
+        folders += below
+    real = tuple(os.path.realpath(file) for file in files)
     seen: set[str] = set()
-    for file in files:
+    for file, resolved in zip(files, real, strict=True):
         _check_kind(file, needs_fields=language is None)
-        real = os.path.realpath(file)
-        if real in seen:
+        if resolved in seen:
             where = "" if language is None else f" for {language!r}"
             raise ConvertError(f"{file} is named twice{where}, so its documents would be too; name it once")
-        seen.add(real)
+        seen.add(resolved)
     data = ", ".join(_unplaced(os.fspath(pattern)) for pattern in patterns)
-    return Source(language, tuple(files), _relative_names(files), data)
+    return Source(language, tuple(files), _relative_names(files), data, real, tuple(map(os.path.realpath, folders)))
 
 
-def _find_files(pattern: str) -> list[Path]:
+def _find_files(pattern: str) -> tuple[list[Path], list[Path]]:
+    """The files that `pattern` names, and the folders that were walked for them."""
     path = Path(pattern)
-    if path.is_dir():
-        below = [p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path))]
-        files = sorted(below, key=lambda p: p.relative_to(path).parts)
-    elif path.is_file():
-        files = [path]
-    elif path.exists():
-        raise ConvertError(f"{pattern} is neither a file nor a folder")
+    if path.exists():
+        named = [path]
     elif glob.has_magic(pattern):
-        found = glob.glob(pattern, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute pattern)
-        files = sorted(path for name in found if (path := Path(name)).is_file())
+        named = sorted(set(_expand(Path(path.anchor), path.parts[bool(path.anchor) :])), key=lambda path: path.parts)
     else:
         raise ConvertError(f"{pattern}: there is no such file or folder")
+    folders = [path for path in named if _is_folder(path)]
+    below = [path / name for folder in folders for path, names in _walk(folder) for name in names]
+    files = sorted({*below, *named} - {*folders}, key=lambda path: path.parts)
     if not files:
         raise ConvertError(f"{pattern}: no file is there to convert")
-    return files
+    for file in files:
+        _check_file(file)
+    return files, folders
 
 
-def _hidden(relative: Path) -> bool:
-    return any(part.startswith(".") for part in relative.parts)
+def _walk(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+    """`folder` and all below it with the names of what is no folder, links followed; what is hidden is passed over."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    seen: dict[str, str] = {}
+    for path, folders, names in os.walk(folder, onerror=fail, followlinks=True):
+        other = seen.setdefault(os.path.realpath(path), path)
+        if other != path:
+            raise ConvertError(
+                f"{path} and {other} are the same folder, so its documents would be there twice; remove the link, or "
+                "name the folders one by one"
+            )
+        if _GROUP.intersection(names):
+            raise ConvertError(f"{path} is a Zarr group, such as a store, and no input; move it out of the input")
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield Path(path), [name for name in names if not name.startswith(".")]
+
+
+def _expand(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """What the parts of a glob match in `folder`; OSError where that cannot be known."""
+    if not parts:
+        yield folder
+        return
+    if not _is_folder(folder):
+        if folder.is_symlink():
+            _check_file(folder)
+        return
+    first, rest = parts[0], parts[1:]
+    if first == "**":
+        # At the end it stands for all that is below, as the folder itself does.
+        for path in [folder] if not rest else [path for path, _ in _walk(folder)]:
+            yield from _expand(path, rest)
+    elif not glob.has_magic(first):
+        if os.path.lexists(folder / first):
+            yield from _expand(folder / first, rest)
+    else:
+        for name in os.listdir(folder):  # noqa: PTH208 (Path.iterdir would be no shorter)
+            if fnmatch.fnmatch(name, first) and (first.startswith(".") or not name.startswith(".")):
+                yield from _expand(folder / name, rest)
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether it is a folder, or a link to one; OSError where that cannot be known, while Path.is_dir may say no."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _check_file(file: Path) -> None:
+    """ConvertError for what a search has found and is no file, nor a link to one."""
+    if file.is_file():
+        return
+    if file.is_symlink():
+        raise ConvertError(f"{file} is a link to nothing, or to what cannot be reached; remove it, or repair it")
+    raise ConvertError(f"{file} is no file, or cannot be reached; move it out of the input")
 
 
 def _check_kind(file: Path, *, needs_fields: bool) -> None:

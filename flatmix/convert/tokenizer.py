@@ -45,7 +45,10 @@ class Tokenizer:
     end: int | None
 
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """The ids of each text, uint32[tokens], with the begin and end token if there is one."""
+        """The ids of each text, uint32[tokens], with the begin and end token if there is one.
+
+        ConvertError where the tokenizer fails on one of them; it does not say on which.
+        """
         plain = self.model.encode(list(texts))
         if self.begin is None and self.end is None:
             return plain
@@ -170,7 +173,11 @@ def _library_model(path: Path, definition: bytes) -> Model:
         return library.id_to_token(token_id)
 
     def encode(texts: list[str]) -> list[np.ndarray]:
-        return [np.array(one.ids, np.uint32) for one in library.encode_batch_fast(texts, add_special_tokens=False)]
+        try:
+            encoded = library.encode_batch_fast(texts, add_special_tokens=False)
+        except Exception as error:  # the library raises no narrower kind
+            raise ConvertError(f"tokenizer {path} fails on the text: {error}") from error
+        return [np.array(one.ids, np.uint32) for one in encoded]
 
     def decode(ids: list[int]) -> str:
         return library.decode(ids, skip_special_tokens=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flatmix.convert.plan import Part, Plan
-from flatmix.convert.records import BadRecords, Record, batches, read_records
+from flatmix.convert.records import BadRecords, Record, batches, place_of, read_records
 from flatmix.convert.summary import LanguageSummary
 from flatmix.errors import ConvertError
 from flatmix.store.writer import SplitWriter
@@ -30,7 +30,7 @@ class Output:
 def write_part(
     plan: Plan, part: Part, batch_documents: int, batch_characters: int, report: Callable[[int], None]
 ) -> list[LanguageSummary]:
-    """Convert one source. Leaves its splits incomplete, and so refused by readers, where an error ends it."""
+    """Convert one source. Leaves its splits incomplete, or the old ones as they were, where an error ends it."""
     bad = BadRecords(plan.skip_bad)
     records = read_records(part.source.files, plan.decoder, bad)
     with ExitStack() as stack:
@@ -58,7 +58,7 @@ def _writer(plan: Plan, part: Part, language: str) -> SplitWriter:
 
 
 def _write_batch(plan: Plan, part: Part, outputs: dict[str, Output], batch: Sequence[Record]) -> None:
-    ids = plan.tokenizer.encode_batch([record.text for record in batch])
+    ids = _encode(plan, part, batch)
     lengths = np.array([len(one) for one in ids], np.int64)
     places: dict[str | None, list[int]] = {}
     for place, record in enumerate(batch):
@@ -81,6 +81,18 @@ def _write_batch(plan: Plan, part: Part, outputs: dict[str, Output], batch: Sequ
         output.utf8_bytes += utf8_bytes
 
 
+def _encode(plan: Plan, part: Part, batch: Sequence[Record]) -> list[np.ndarray]:
+    try:
+        return plan.tokenizer.encode_batch([record.text for record in batch])
+    except ConvertError:
+        for record in batch:  # one by one, to say which
+            try:
+                plan.tokenizer.encode_batch([record.text])
+            except ConvertError as error:
+                raise ConvertError(f"{place_of(part.source.files[record.file], record.number)}: {error}") from error
+        raise
+
+
 def _utf8_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
@@ -93,8 +105,8 @@ def _check_unchanged(part: Part, outputs: dict[str, Output], bad: BadRecords) ->
 
 def _changed(part: Part) -> ConvertError:
     return ConvertError(
-        f"{part.source.data} changed between the check and the conversion, so what was written is not complete; "
-        "convert again with --replace"
+        f"{part.source.data} changed between the check and the conversion, so what was written is not complete and not "
+        "to be used; convert again with --replace"
     )
 
 

@@ -7,6 +7,7 @@ kind; the hashes differ between kinds of processors, whose arithmetic rounds dif
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,11 +17,24 @@ from typing import Any
 from flatmix.convert import Summary, convert
 from flatmix.demo.texts import write_demo_texts
 from flatmix.demo.train import SHAPE, WEIGHTS, make_loader
+from flatmix.store.format import DTYPES
 
 Say = Callable[[str], None]
 
 DEVICES = 8
 _MARK = "made-by-flatmix-demo"
+_OURS = {  # what a demo makes, by folder
+    ".": {
+        "texts",
+        "corpus.zarr",
+        *(f"{run}.{kind}" for run in ("unbroken", "killed") for kind in ("npz", "part")),
+        _MARK,
+    },
+    "texts": {f"{language}.jsonl" for language in WEIGHTS},
+    "corpus.zarr": {"zarr.json", *WEIGHTS},
+    **{f"corpus.zarr/{language}": {"zarr.json", "train"} for language in WEIGHTS},
+    **{f"corpus.zarr/{language}/train": {"zarr.json", *DTYPES} for language in WEIGHTS},
+}
 
 
 def run_demo(folder: Path, steps: int, say: Say) -> bool:
@@ -48,12 +62,28 @@ def run_demo(folder: Path, steps: int, say: Say) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
+    """The folder, new or emptied of what an earlier demo has put there; ValueError, and nothing goes, for all else."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: name a new folder")
     if folder.exists() and any(folder.iterdir()):
         if not (folder / _MARK).exists():
             raise ValueError(f"{folder} holds files that are not of a demo: name a new folder")
-        shutil.rmtree(folder)
+        for place, ours in _OURS.items():
+            _check_ours(folder / place, ours)
+        for name in _OURS["."]:
+            path = folder / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _MARK).touch()
+
+
+def _check_ours(folder: Path, ours: set[str]) -> None:
+    foreign = sorted({entry.name for entry in folder.iterdir()} - ours) if folder.is_dir() else []
+    if foreign:
+        raise ValueError(f"{folder / foreign[0]} is not of the demo: move it away, or name a new folder")
 
 
 def _training(folder: Path, name: str, steps: int) -> subprocess.Popen[str]:
@@ -70,11 +100,12 @@ def _training(folder: Path, name: str, steps: int) -> subprocess.Popen[str]:
 def _reports(process: subprocess.Popen[str], say: Say) -> Iterator[dict[str, Any]]:
     """The steps that a training process reports, as they come; a few of them are told."""
     assert process.stdout is not None
-    for number, line in enumerate(process.stdout):
-        report = json.loads(line)
-        if number == 0 or report["step"] % 10 == 9:
-            say(f"  step {report['step']:3}   loss {report['loss']:.6f}   {report['seconds']:6.2f} s")
-        yield report
+    with process.stdout as lines:
+        for number, line in enumerate(lines):
+            report = json.loads(line)
+            if number == 0 or report["step"] % 10 == 9:
+                say(f"  step {report['step']:3}   loss {report['loss']:.6f}   {report['seconds']:6.2f} s")
+            yield report
 
 
 def _finish(process: subprocess.Popen[str], say: Say) -> str:
@@ -95,6 +126,11 @@ def _kill(process: subprocess.Popen[str], after: int, say: Say) -> int:
         if last == after:
             process.kill()
     status = process.wait()
+    if status != -signal.SIGKILL or last < after:
+        raise ValueError(
+            f"the training process ended with status {status} after step {last}, before it could be killed after step "
+            f"{after}: give more steps, or see its own message above"
+        )
     say(f"  killed (status {status}) after step {last}")
     return last
 

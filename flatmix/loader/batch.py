@@ -76,11 +76,13 @@ class Layout:
         self.row_sharding = NamedSharding(sharding.mesh, rows, memory_kind=sharding.memory_kind)
         self._check_divides(f"a row of {form.length} tokens", form.length, 1)
         self._columns_divided = self._parts(1) > 1
+        tokens = sharding if self._columns_divided else self.row_sharding
+        lies = TokenBatch(tokens, tokens, tokens, tokens, self.row_sharding)
+        # The functions of this module themselves: JAX then compiles once for all loaders of one layout.
         if self._columns_divided:
-            decode, tokens = _decode_columns, sharding
+            self._decode = jax.jit(_decode_columns, out_shardings=lies)
         else:
-            decode, tokens = partial(_decode_rows, form), self.row_sharding
-        self._decode = jax.jit(decode, out_shardings=TokenBatch(tokens, tokens, tokens, tokens, self.row_sharding))
+            self._decode = partial(jax.jit(_decode_rows, static_argnums=0, out_shardings=lies), form)
 
     def check(self, batch: int) -> None:
         """Raises ValueError where the rows of a batch do not divide over the mesh."""
@@ -109,7 +111,8 @@ class Layout:
             return array[(slice(place[start], place[start] + stop - start), *index[1:])]
 
         def laid(array: NDArray, sharding: NamedSharding) -> Array:
-            return jax.make_array_from_callback((batch, *array.shape[1:]), sharding, partial(part, array))
+            shape, dtype = (batch, *array.shape[1:]), array.dtype  # a process may have no device, and so no part
+            return jax.make_array_from_callback(shape, sharding, partial(part, array), dtype=dtype)
 
         arrays, sharding = ((rows,), self.row_sharding)
         if self._columns_divided:

@@ -5,9 +5,9 @@ files, checks that kinds, shapes, types and counts agree, and refuses a split th
 it returns knows its counts, its digest and its origin, and holds nothing open. An older store, from before format 1,
 is a folder of splits, and opens as a store of one language.
 
-Cost: five small files for each split (seven in Zarr v2), whatever the size of the corpus, and two chunks where the
-store is an older one; `Store.open` does many languages at once. `flatmix.store.writer` writes stores; it is not
-imported here, so reading does not load zarr.
+Cost: seven small files for each split, whatever the size of the corpus: those of `split` and its language's one (five
+without sources, two more in Zarr v2); two chunks more where the store is an older one. `Store.open` does many languages
+at once. `flatmix.store.writer` writes stores; it is not imported here, so reading does not load zarr.
 """
 
 import os
@@ -59,7 +59,8 @@ def open_store(path_or_url: str | os.PathLike[str], language: str | None = None,
         )
     if language is None:
         raise StoreError(
-            f"{root} is an older store, of one language, which it does not name: say which, as in language='en'"
+            f"{root} is an older store, of one language, which it does not name: say which, with language='en', or "
+            "--language en"
         )
     return Store(str(root), group.zarr_format, language)
 

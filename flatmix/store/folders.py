@@ -1,9 +1,9 @@
-"""(store, language, split) -> groups and arrays on disk, made without touching anything that is there.
+"""(store, language) -> groups and arrays on disk, made without touching anything that is there.
 
-What decides is whether a folder is ours: a store or a split that carries the attribute `flatmix`. A foreign folder is
-refused, whatever was asked for; an existing split is replaced only on request, and says that it is incomplete before
-the first of its files goes. Two processes may make the same store or language at once: they write the same few bytes.
-A store is of one version of Zarr, since those who read it look for the files of one.
+What decides is whether a folder is ours: a store that carries the attribute `flatmix`. A foreign folder is refused,
+whatever was asked for. Two processes may make the same store or language at once: they write the same few bytes. A
+store is of one version of Zarr, since those who read it look for the files of one. `claim` does the same for splits,
+which only one process writes.
 
 Cost: a few small files and listings.
 """
@@ -11,7 +11,6 @@ Cost: a few small files and listings.
 import contextlib
 import json
 import os
-import shutil
 import uuid
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
-from zarr.errors import ContainsGroupError
+from zarr.errors import ContainsArrayError, ContainsGroupError
 
 from flatmix.errors import ConvertError, StoreError
 from flatmix.store import format as layout
@@ -33,33 +32,13 @@ def create_store(path: str | os.PathLike[str], zarr_format: int = 3) -> None:
     group = _create_group(root, zarr_format, {"flatmix": {"format": layout.FORMAT}})
     if meta.flatmix_attribute(group.attributes, f"store {root}") is None:
         raise ConvertError(f"{root} is a Zarr group, but not a flat-tokens store; choose a new or empty folder")
-    _check_version(root, group, zarr_format)
+    check_version(root, group, zarr_format)
 
 
 def create_language(folder: Path, zarr_format: int = 3) -> None:
     """Makes the group of a language, or leaves it as it is."""
-    _check_spelling(folder)
-    _check_version(folder, _create_group(folder, zarr_format, {}), zarr_format)
-
-
-def create_split(folder: Path, place: str, replace: bool, zarr_format: int = 3) -> zarr.Group:
-    """The group of a new split, which says that it is incomplete; with `replace`, in the place of one that is there."""
-    _check_spelling(folder)
-    existing = meta.read_group(folder)
-    if existing is None:
-        _check_empty(folder)
-        try:
-            return _write_group(folder, zarr_format, layout.incomplete_attributes())
-        except ContainsGroupError as error:
-            raise StoreError(f"{place} is being written by another process") from error
-    attribute = meta.flatmix_attribute(existing.attributes, place)
-    if attribute is None:
-        raise ConvertError(f"{place} is there already and is not a split of flatmix; it is left as it is")
-    _check_version(folder, existing, zarr_format)
-    if not replace:
-        state = "" if attribute.get("complete") is True else ", and is incomplete"
-        raise StoreError(f"{place} is there already{state}; ask to replace it, or choose another name")
-    return _clear_split(folder, place, zarr_format)
+    check_spelling(folder)
+    check_version(folder, _create_group(folder, zarr_format, {}), zarr_format)
 
 
 def create_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype, zarr_format: int = 3) -> zarr.Array:
@@ -82,15 +61,18 @@ def create_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype, zarr_for
     else:
         blosc = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 2, "blocksize": 0}  # 2: of bits
         settings = {"chunks": (max(1, min(chunk, shape[0])), *rest), "compressors": blosc}
-    return zarr.create_array(
-        folder,
-        shape=shape,
-        dtype=dtype,
-        fill_value=0,
-        zarr_format=zarr_format,
-        config={"write_empty_chunks": True},  # so that a chunk that is not there is always damage
-        **settings,
-    )
+    try:
+        return zarr.create_array(
+            folder,
+            shape=shape,
+            dtype=dtype,
+            fill_value=0,
+            zarr_format=zarr_format,
+            config={"write_empty_chunks": True},  # so that a chunk that is not there is always damage
+            **settings,
+        )
+    except (ContainsArrayError, ContainsGroupError) as error:  # only where locks do not reach
+        raise StoreError(f"{folder} is there already: another process writes this split at the same time") from error
 
 
 def write_attributes(group: zarr.Group, attributes: dict[str, Any]) -> None:
@@ -100,16 +82,16 @@ def write_attributes(group: zarr.Group, attributes: dict[str, Any]) -> None:
 
 def _create_group(folder: Path, zarr_format: int, attributes: dict[str, Any]) -> meta.Group:
     if meta.read_group(folder) is None:
-        _check_empty(folder)
+        check_empty(folder)
         with contextlib.suppress(ContainsGroupError):  # another process was first, with the same content
-            _write_group(folder, zarr_format, attributes)
+            write_group(folder, zarr_format, attributes)
     group = meta.read_group(folder)
     if group is None:
         raise ConvertError(f"{folder} is there already and is not a Zarr group; choose a new or empty folder")
     return group
 
 
-def _write_group(folder: Path, zarr_format: int, attributes: dict[str, Any]) -> zarr.Group:
+def write_group(folder: Path, zarr_format: int, attributes: dict[str, Any]) -> zarr.Group:
     if zarr_format == 2:  # the attributes have a file of their own: it comes first, so that no group is without them
         folder.mkdir(parents=True, exist_ok=True)
         part = folder / f"{layout.ATTRIBUTES_V2}.{uuid.uuid4().hex}.partial"
@@ -118,24 +100,7 @@ def _write_group(folder: Path, zarr_format: int, attributes: dict[str, Any]) -> 
     return zarr.create_group(folder, zarr_format=zarr_format, attributes=attributes)
 
 
-def _clear_split(folder: Path, place: str, zarr_format: int) -> zarr.Group:
-    ours = {layout.METADATA, layout.GROUP_V2, layout.ATTRIBUTES_V2, *layout.DTYPES}
-    foreign = sorted(
-        entry.name for entry in folder.iterdir() if entry.name not in ours and not _is_leftover(entry.name)
-    )
-    if foreign:
-        raise ConvertError(
-            f"{place} holds {foreign[0]!r}, which is not of flatmix; move it away before replacing the split"
-        )
-    group = zarr.open_group(folder, mode="r+", zarr_format=zarr_format)
-    write_attributes(group, layout.incomplete_attributes())
-    for name in layout.DTYPES:
-        if (folder / name).exists():
-            shutil.rmtree(folder / name)
-    return group
-
-
-def _check_version(folder: Path, there: meta.Group, zarr_format: int) -> None:
+def check_version(folder: Path, there: meta.Group, zarr_format: int) -> None:
     """ConvertError when what is there is of the other version of Zarr."""
     if there.zarr_format != zarr_format:
         raise ConvertError(
@@ -144,25 +109,25 @@ def _check_version(folder: Path, there: meta.Group, zarr_format: int) -> None:
         )
 
 
-def _check_spelling(folder: Path) -> None:
+def check_spelling(folder: Path) -> None:
     """Refuses a name that differs from one beside it only in case: some file systems take the two for one."""
     for name in sorted(entry.name for entry in folder.parent.iterdir()):
         if name != folder.name and name.casefold() == folder.name.casefold():
             raise StoreError(f"{folder.name!r} differs only in case from {name!r}, which is in {folder.parent} already")
 
 
-def _check_empty(folder: Path) -> None:
+def check_empty(folder: Path) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
         raise ConvertError(f"{folder} is a file; choose a new or empty folder")
-    found = sorted(entry.name for entry in folder.iterdir() if not _is_leftover(entry.name))
+    found = sorted(entry.name for entry in folder.iterdir() if not is_leftover(entry.name))
     if found:
         raise ConvertError(
             f"{folder} is an output folder that is not ours: it holds {found[0]!r}; choose a new or empty one"
         )
 
 
-def _is_leftover(name: str) -> bool:
+def is_leftover(name: str) -> bool:
     """What is left of a group that was not finished: parts of metadata files, or attributes before there is a group."""
     return name == layout.ATTRIBUTES_V2 or (name.startswith(("zarr.", ".z")) and name.endswith(".partial"))

@@ -28,13 +28,15 @@ class Group:
 
 
 def read_json(file: Path) -> dict[str, Any] | None:
-    """The object in `file`; None when there is no such file. StoreError when it is not an object."""
+    """The object in `file`; None when there is no such file. StoreError when it is no file, or not of an object."""
     try:
         with file.open("rb") as stream:
             size = os.fstat(stream.fileno()).st_size
             data = stream.read(size) if size <= layout.METADATA_LIMIT else None
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except IsADirectoryError:
+        raise StoreError(f"{file} is damaged: it is a folder, and metadata of a store is a file") from None
     if data is None:
         raise StoreError(f"{file} has {size} bytes, and metadata of a store has at most {layout.METADATA_LIMIT}")
     try:
@@ -58,8 +60,11 @@ def read_group(folder: Path, zarr_format: int | None = None) -> Group | None:
 
 
 def group_names(folder: Path, zarr_format: int) -> tuple[str, ...]:
-    """The names of the Zarr groups directly in `folder`, sorted by code point; what is foreign is passed over."""
-    names = sorted(entry.name for entry in folder.iterdir())
+    """The names of the Zarr groups directly in `folder`, sorted by code point; what is foreign is passed over.
+
+    So is what begins with a dot: splits that are being written, to take the place of others.
+    """
+    names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
     return tuple(name for name in names if read_group(folder / name, zarr_format) is not None)
 
 

@@ -5,7 +5,8 @@ seldom agrees with itself; so they are compared here, once. What lies in the arr
 checksum of each chunk and the digests of the pieces are for. An older store says less of itself; what it does not say
 stays unknown.
 
-Cost: four small files on opening; of an older store three, and two chunks. Each reader is a handle without open files.
+Cost: six small files on opening, the group's among them (four without sources, one more in Zarr v2); of an older store
+three, and two chunks. Each reader is a handle without open files.
 """
 
 from dataclasses import dataclass, field
@@ -110,10 +111,15 @@ class Split:
         return out[start - first : stop - first]
 
 
-def load_split(store_path: str, language: str, name: str, group: meta.Group) -> Split | None:
-    """The group of a split -> the split, checked against its arrays; None when it was not completed."""
+def load_split(
+    store_path: str, language: str, name: str, group: meta.Group, folder: Path | None = None
+) -> Split | None:
+    """The group of a split -> the split, checked against its arrays; None when it was not completed.
+
+    `folder` is where it lies while it is written, if not in its place.
+    """
     place = place_of(store_path, language, name)
-    folder = Path(store_path, language, name)
+    folder = Path(store_path, language, name) if folder is None else folder
     attribute = meta.flatmix_attribute(group.attributes, place)
     if attribute is None:
         held = "attribute 'flatmix'" if (folder / layout.ENCODED_TOKENS).exists() else layout.ENCODED_TOKENS

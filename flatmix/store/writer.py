@@ -3,7 +3,8 @@
 The tokens of all documents are laid end to end, so how they were handed over (one by one, or many at once) leaves no
 trace: equal documents give files that are equal byte for byte. A shard is written once, when it is full. What has
 been written is read back through the reader that loaders use, and compared with digests taken on the way in; only
-then does the split say that it is complete. Whatever stops a writer before that leaves a split that readers refuse.
+then does the split say that it is complete. Whatever stops a writer before that leaves a split that readers refuse, or
+the one that was to be replaced as it was (`claim`).
 
 Cost: memory for what one shard of each array has gathered, at most 64 or 128 MB each; some 60 ns a token to write, most
 of it in zarr, and 8 ns to read back.
@@ -12,6 +13,7 @@ of it in zarr, and 8 ns to read back.
 import contextlib
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,10 @@ import zarr
 from flatmix.errors import ConvertError, StoreError
 from flatmix.store import Split, local_folder, open_store
 from flatmix.store import format as layout
+from flatmix.store.claim import Claim
 from flatmix.store.documents import encode, one_document, plain_json, source_numbers
-from flatmix.store.folders import create_array, create_language, create_split, create_store, write_attributes
-from flatmix.store.metadata import Group
+from flatmix.store.folders import create_array, create_language, create_store, write_attributes
+from flatmix.store.metadata import Group, read_group
 from flatmix.store.reader import digest_array
 from flatmix.store.split import load_split, place_of
 
@@ -32,11 +35,13 @@ class SplitWriter:
     """Writes one split of one language, making store and language where they do not exist.
 
     `tokenizer` and `source` are plain JSON objects, kept as the format describes them. With `record_sources`, the
-    file and the record that each document came from are kept too. `replace` removes an existing split of that name,
-    at once, and no more. `zarr_format=2` is for readers that know no other: larger chunks, and no checksums.
+    file and the record that each document came from are kept too. `replace` puts it in the place of an existing split
+    of that name, at the end of `finish`; until then both are on disk. `zarr_format=2` is for readers that know no
+    other: larger chunks, and no checksums.
 
-    A context manager: leaving it before `finish` has returned leaves the split incomplete. After an error it refuses
-    all further calls. ConvertError for a folder that is not ours to write, StoreError for a split that exists.
+    A context manager: leaving it before `finish` has returned leaves the split incomplete, or the old one as it was.
+    After an error it refuses all further calls. ConvertError for a folder that is not ours to write, StoreError for a
+    split that exists, and for one that another writer has: until it is left or has finished, a writer excludes others.
     """
 
     def __init__(
@@ -56,7 +61,6 @@ class SplitWriter:
         layout.check_zarr_format(zarr_format)
         self._origin = {"tokenizer": plain_json("tokenizer", tokenizer), "source": plain_json("source", source)}
         self._root, self._language, self._split = local_folder(path), language, split
-        self._folder = self._root / language / split
         self._place = place_of(str(self._root), language, split)
         self._failure: BaseException | None = None
         self._zarr_format = zarr_format
@@ -64,7 +68,8 @@ class SplitWriter:
         self._utf8_bytes: int | None = 0
         create_store(self._root, zarr_format)
         create_language(self._root / language, zarr_format)
-        self._group = create_split(self._folder, self._place, replace, zarr_format)
+        self._claim = Claim(self._root / language / split, self._place, replace, zarr_format)
+        self._folder = self._claim.folder
         names = [layout.ENCODED_TOKENS, layout.SEQ_STARTS]
         names += [layout.SOURCE_FILE, layout.SOURCE_RECORD] if record_sources else []
         # None of them once the writer is closed.
@@ -75,7 +80,7 @@ class SplitWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        self._columns.clear()
+        self._close()
 
     def add(self, ids: Any, utf8_bytes: int | None = None, source_file: int = 0, source_record: int = 0) -> None:
         """Adds one document: its ids, any one-dimensional integers or none, and the bytes of its text, if known.
@@ -105,7 +110,8 @@ class SplitWriter:
     def finish(self) -> Split:
         """Writes what is left, reads everything back, marks the split as complete, and returns it, opened.
 
-        StoreError when something does not read back as it was written; ReadError when it does not read back at all.
+        StoreError when something does not read back as it was written, or the split is no longer this writer's;
+        ReadError when it does not read back at all.
         """
         with self._attempt():
             digests = {name: column.close() for name, column in self._columns.items()}
@@ -113,8 +119,10 @@ class SplitWriter:
             self._write_digests(proof)
             attributes = self._attributes(proof)
             self._read_back(attributes, digests, proof)
-            write_attributes(self._group, attributes)
-            self._columns.clear()
+            self._check_own()
+            write_attributes(self._claim.group, attributes)
+            self._claim.publish()
+        self._close()
         return open_store(self._root)[self._language][self._split]
 
     def _add(self, ids: np.ndarray, lengths: np.ndarray, utf8_bytes: Any, files: Any, records: Any) -> None:
@@ -156,13 +164,29 @@ class SplitWriter:
         create_array(self._folder / layout.PIECE_DIGESTS, digests.shape, digests.dtype, self._zarr_format)[:] = digests
 
     def _read_back(self, attributes: dict[str, Any], digests: dict[str, bytes], proof: bytes) -> None:
-        split = load_split(str(self._root), self._language, self._split, Group(self._zarr_format, attributes))
+        group = Group(self._zarr_format, attributes)
+        split = load_split(str(self._root), self._language, self._split, group, self._folder)
         found = {name: digest_array(split.array_reader(name)) for name in digests}
         wrong = [name for name in digests if found[name] != digests[name]]
         if split.piece_digests().tobytes() != proof:
             wrong.append(layout.PIECE_DIGESTS)
         if wrong:
-            raise StoreError(f"{wrong[0]} of {self._place} does not read back as it was written; it is left incomplete")
+            raise StoreError(f"{wrong[0]} of {self._place} does not read back as it was written; {self._left}")
+
+    def _check_own(self) -> None:
+        """StoreError where the split does not say what this writer has made it say; no lock reaches every writer."""
+        group = read_group(self._folder, self._zarr_format)
+        if group is None or group.attributes != layout.incomplete_attributes():
+            raise StoreError(f"{self._place} was changed by another process while it was written; it is left as it is")
+
+    @property
+    def _left(self) -> str:
+        """What becomes of the split when this writer fails."""
+        return "the old one stays" if self._claim.replaces else "it is left incomplete"
+
+    def _close(self) -> None:
+        self._columns.clear()
+        self._claim.release()
 
     @contextlib.contextmanager
     def _attempt(self) -> Iterator[None]:
@@ -175,8 +199,9 @@ class SplitWriter:
             yield
         except BaseException as error:
             self._failure = error
+            self._claim.release()
             if isinstance(error, OSError) and error.errno is not None:
-                reason = f"{error.strerror}; {self._place} is left incomplete"
+                reason = f"{error.strerror}; {self._place}: {self._left}"
                 raise OSError(error.errno, reason, error.filename or str(self._folder)) from error
             raise
 
@@ -228,6 +253,11 @@ class _Column:
 
 
 def write_shard(array: zarr.Array, start: int, values: np.ndarray) -> None:
-    """Writes one shard, in the caller's thread: an error is the caller's, at once."""
+    """Writes one shard; an error is the caller's, at once.
+
+    In a thread of its own, for which an interruption of the caller waits: zarr's event loop would be left with the
+    writes of a thousand chunks, and complain of each when the process ends.
+    """
     if len(values):
-        array[start : start + len(values)] = values
+        with ThreadPoolExecutor(1, "flatmix-write") as pool:
+            pool.submit(array.__setitem__, slice(start, start + len(values)), values).result()

@@ -84,12 +84,14 @@ def test_a_place_that_can_be_no_store_is_refused(tmp_path, texts):
         convert("s3://bucket/s.zarr", {"en": texts})
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_the_right_to_write_is_refused(tmp_path, texts):
+def test_a_folder_without_the_right_to_write_is_refused(tmp_path, texts, monkeypatch):
+    """Root has the right everywhere, so the system's answer is replaced."""
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "locked")
     (tmp_path / "locked").mkdir(mode=0o500)
 
     with pytest.raises(ConvertError, match="locked cannot be written to"):
         convert(tmp_path / "locked/s.zarr", {"en": texts})
+    assert list((tmp_path / "locked").iterdir()) == []
 
 
 def test_no_documents_at_all_is_an_error_and_leaves_nothing(tmp_path):
@@ -232,3 +234,47 @@ def test_a_file_of_another_kind_is_refused_before_the_first_is_read(tmp_path):
 
     with pytest.raises(ConvertError, match=r"b\.parquet: files of kind \.parquet cannot be converted"):
         convert(tmp_path / "s.zarr", {"en": tmp_path / "a.jsonl", "ar": tmp_path / "b.parquet"})
+
+
+def test_a_file_of_two_languages_is_refused(tmp_path, texts):
+    (tmp_path / "link.jsonl").symlink_to(texts)
+    for other in ("texts.jsonl", "link.jsonl"):
+        with pytest.raises(ConvertError, match=rf"{other} is named for 'en' and for 'ar'; a file is of one language"):
+            convert(tmp_path / "s.zarr", {"en": texts, "ar": tmp_path / other})
+    assert not (tmp_path / "s.zarr").exists()
+
+
+@pytest.mark.parametrize("store", ["in/s.zarr", "in/sub/deep/s.zarr", "link/s.zarr"])
+def test_a_store_in_its_own_input_is_refused_on_the_first_run(tmp_path, store):
+    write_lines(tmp_path / "in/sub/a.jsonl", ["a"])
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    before = files_of(tmp_path)
+
+    with pytest.raises(ConvertError, match=r"the store .* would lie in .*/in, which is its input; choose another"):
+        convert(tmp_path / store, {"en": tmp_path / "in"})
+    assert files_of(tmp_path) == before
+    convert(tmp_path / "in.zarr", {"en": tmp_path / "in"})
+
+
+def test_input_in_the_store_is_refused(tmp_path, texts):
+    convert(tmp_path / "s.zarr", {"en": texts})
+
+    with pytest.raises(ConvertError, match=r"the input .*zarr\.json lies in the store .*s\.zarr; choose another place"):
+        convert(tmp_path / "s.zarr", {"ar": tmp_path / "s.zarr/zarr.json"})
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_split_that_is_being_written_is_refused_at_once(tmp_path, texts, monkeypatch, replace):
+    """And not said to want --replace; nor is another language that the first has completed meanwhile."""
+    from flatmix.convert import plan
+
+    convert(tmp_path / "s.zarr", {"ar": texts})
+    monkeypatch.setattr(plan, "_count", None)  # what comes after the look at the store
+    busy = r"s\.zarr: en/train is being written by another process; wait until it is done"
+    with SplitWriter(tmp_path / "s.zarr", "en", "train") as writer:
+        for sources in ({"en": texts}, {"ar": texts, "en": texts}):
+            with pytest.raises(ConvertError, match=busy):
+                convert(tmp_path / "s.zarr", sources, replace=replace)
+        writer.finish()
+    with SplitWriter(tmp_path / "s.zarr", "en", "train", replace=True), pytest.raises(ConvertError, match=busy):
+        convert(tmp_path / "s.zarr", {"en": texts}, replace=replace)

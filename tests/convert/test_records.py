@@ -39,6 +39,27 @@ def write(folder: Path, content: bytes, name: str = "a.jsonl") -> Path:
     return file
 
 
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        (rb'{"text": "\ud800"}', r"\ud800"),
+        (rb'{"text": "\ud83d\ude00 and \uDCFF more"}', r"\uDCFF"),
+        (rb'{"text": "\\\udfff"}', r"\udfff"),
+        (rb'{"text": "\ud83d\ud83d\ude00 and more"}', r"\ud83d"),
+    ],
+)
+def test_half_a_character_is_named(tmp_path, line: bytes, named: str):
+    with pytest.raises(ConvertError) as refused:
+        read(write(tmp_path, line))
+    assert f"line 1: {named} stands alone: it is half a character (a surrogate), and no text" in str(refused.value)
+
+
+@pytest.mark.parametrize("line", [rb'{"text": "\ud83d\ude00', rb'{"text": "\\ud800', rb'{"te": "\u00e9'])
+def test_other_faults_of_a_line_with_escapes_are_not_taken_for_that(tmp_path, line: bytes):
+    with pytest.raises(ConvertError, match="line 1: Input data was truncated"):
+        read(write(tmp_path, line))
+
+
 def test_lines_end_at_the_newline_byte_only(tmp_path):
     """A byte-order mark, Unicode line ends in a text, CR LF, a blank line, an escaped newline, none at the end."""
     lines = [

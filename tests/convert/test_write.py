@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from converted import write_lines
+from converted import files_of, read_documents, save_words, utf8, write_lines
 
 from flatmix.convert import convert
 from flatmix.errors import ConvertError, StoreError
@@ -69,3 +69,48 @@ def test_languages_before_a_failing_one_are_complete(tmp_path):
 
     assert open_store(tmp_path / "s.zarr")["en"]["train"].documents == 1
     assert open_store(tmp_path / "s.zarr").status("ar", "train") == "incomplete"
+
+
+@pytest.mark.parametrize("batch_documents", [1, 3, 100])
+@pytest.mark.parametrize("kind", ["jsonl", "txt"])
+def test_a_text_that_the_tokenizer_fails_on_is_named_and_the_old_split_stays(tmp_path, kind, batch_documents):
+    model = {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "[UNK]"}
+    words = save_words(tmp_path, model=model, added_tokens=[], post_processor=None)
+    write_lines(tmp_path / "in/1.jsonl", ["a b", "b a"])
+    convert(tmp_path / "s.zarr", {"en": tmp_path / "in"}, tokenizer=words)
+    before = files_of(tmp_path / "s.zarr")
+    if kind == "jsonl":
+        write_lines(tmp_path / "in/2.jsonl", ["a", "b", "a c"])
+    else:
+        (tmp_path / "in/2.txt").write_text("a c")
+    place = r"in/2\.jsonl, line 3" if kind == "jsonl" else r"in/2\.txt"
+
+    for store, replace in (("s.zarr", True), ("new.zarr", False)):
+        with pytest.raises(ConvertError, match=rf"{place}: tokenizer .*words\.json fails on the text: .*UNK"):
+            convert(
+                tmp_path / store,
+                {"en": tmp_path / "in"},
+                tokenizer=words,
+                replace=replace,
+                batch_documents=batch_documents,
+            )
+    assert files_of(tmp_path / "s.zarr") == before
+    assert open_store(tmp_path / "new.zarr").status("en", "train") == "incomplete"
+
+
+def test_an_error_on_the_way_leaves_the_splits_that_were_to_be_replaced(tmp_path):
+    """Those that were done before it are replaced."""
+    first, second = (write_lines(tmp_path / f"{name}.jsonl", [name]) for name in "ab")
+    convert(tmp_path / "s.zarr", {"en": first, "ar": second})
+    before = files_of(tmp_path / "s.zarr/ar")
+    write_lines(first, ["new"])
+
+    with pytest.raises(ConvertError, match=r"b\.jsonl changed between the check and the conversion"):
+        convert(
+            tmp_path / "s.zarr",
+            {"en": first, "ar": second},
+            replace=True,
+            progress=change_after_check(second, '{"text": ""}\n'),
+        )
+    assert read_documents(tmp_path / "s.zarr", "en") == utf8("new")
+    assert files_of(tmp_path / "s.zarr/ar") == before

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from helpers import documents_of, edit_json, files_of, write_split
+from helpers import edit_json, files_of, write_split
 
 from flatmix.errors import ConvertError, StoreError
 from flatmix.store import open_store
@@ -86,70 +86,6 @@ def test_adding_a_language_or_split_changes_nothing_that_is_there(tmp_path: Path
 
     assert before == {name: after[name] for name in before}
     assert open_store(tmp_path / "s").languages == ("ar", "en")
-
-
-def test_an_existing_split_is_refused_and_not_touched(tmp_path: Path) -> None:
-    write_split(tmp_path / "s", [[1, 2]])
-    before = files_of(tmp_path / "s")
-
-    with pytest.raises(
-        StoreError, match=r"language 'en', split 'train' of store .* is there already; ask to replace it"
-    ):
-        SplitWriter(tmp_path / "s", "en", "train")
-    assert files_of(tmp_path / "s") == before
-
-
-def test_an_existing_split_is_replaced_on_request(tmp_path: Path) -> None:
-    write_split(tmp_path / "s", [[1, 2]], record_sources=True)
-    write_split(tmp_path / "s", [[3]], "en", "validation")
-    validation = files_of(tmp_path / "s/en/validation")
-    split = write_split(tmp_path / "s", [[7, 8, 9]], replace=True)
-
-    assert documents_of(split) == [[7, 8, 9]]
-    assert split.sources(0, 1) is None  # nothing is left of the old one
-    assert files_of(tmp_path / "s/en/validation") == validation
-    write_split(tmp_path / "fresh", [[7, 8, 9]])
-    assert files_of(tmp_path / "fresh/en/train") == files_of(tmp_path / "s/en/train")
-
-
-def test_replacing_leaves_no_moment_in_which_a_part_of_the_old_split_opens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import shutil
-
-    write_split(tmp_path / "s", [[1, 2]])
-    seen: list[str] = []
-    real = shutil.rmtree
-
-    def rmtree(folder: Path) -> None:
-        seen.append(open_store(tmp_path / "s").status("en", "train"))
-        real(folder)
-
-    monkeypatch.setattr(shutil, "rmtree", rmtree)
-    SplitWriter(tmp_path / "s", "en", "train", replace=True)
-
-    assert seen == ["incomplete"] * 3
-    assert open_store(tmp_path / "s").status("en", "train") == "incomplete"
-
-
-def test_an_incomplete_split_is_refused_unless_it_is_replaced(tmp_path: Path) -> None:
-    SplitWriter(tmp_path / "s", "en", "train")
-    with pytest.raises(StoreError, match="is there already, and is incomplete; ask to replace it"):
-        SplitWriter(tmp_path / "s", "en", "train")
-
-    assert documents_of(write_split(tmp_path / "s", [[1]], replace=True)) == [[1]]
-
-
-def test_a_split_with_a_foreign_file_in_it_is_not_replaced(tmp_path: Path) -> None:
-    write_split(tmp_path / "s", [[1, 2]])
-    (tmp_path / "s/en/train/notes.txt").write_text("mine")
-    before = files_of(tmp_path / "s")
-
-    with pytest.raises(
-        ConvertError, match=r"holds 'notes.txt', which is not of flatmix; move it away before replacing"
-    ):
-        SplitWriter(tmp_path / "s", "en", "train", replace=True)
-    assert files_of(tmp_path / "s") == before
 
 
 @pytest.mark.parametrize(("language", "split"), [("EN", "train"), ("en", "Train")])

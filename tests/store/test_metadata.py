@@ -83,6 +83,15 @@ def test_metadata_that_is_no_json_object_is_refused_with_its_file(store: Path, c
     assert f"{file} is damaged: it is not a JSON object" in refusal(store)
 
 
+@pytest.mark.parametrize("place", [".", "en", "en/train", "en/train/encoded_tokens"])
+def test_a_folder_in_the_place_of_metadata_is_refused_with_its_name(store: Path, place: str) -> None:
+    file = store / place / "zarr.json"
+    file.unlink()
+    file.mkdir()
+
+    assert f"{file} is damaged: it is a folder" in refusal(store)
+
+
 def test_metadata_of_any_size_is_not_read(store: Path) -> None:
     with (store / "en/train/zarr.json").open("r+b") as stream:
         stream.truncate(2**40)  # a sparse file

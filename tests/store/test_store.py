@@ -92,6 +92,8 @@ def test_foreign_files_and_folders_are_passed_over(store: Path, tmp_path: Path) 
     (copy / "notes.txt").write_text("mine")
     (copy / "plots").mkdir()
     (copy / "en/notes.txt").write_text("mine")
+    shutil.copytree(copy / "en/train", copy / "en/.train.new")  # as a writer has it that will replace the split
+    shutil.copytree(copy / "en", copy / ".en")
 
     assert sorted(SIX) == list(open_store(copy))
     assert open_store(copy)["en"].splits == ("train", "validation")
