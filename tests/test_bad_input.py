@@ -20,7 +20,7 @@ NAN, INF = 'float("nan")', 'float("inf")'
 REFUSED: dict[str, tuple[str, str]] = {
     # the store
     "no store": ("loader('/nowhere/at/all.zarr')", r"StoreError: no store at /nowhere/at/all.zarr: nothing is there"),
-    "an empty path": ("loader('')", r"StoreError: the path of a store is empty"),
+    "an empty path": ("loader('')", r"filespec is '': text or a path is needed"),
     "another folder": ("loader(store + '/en')", r"StoreError: .*/en is not a flat-tokens store"),
     "an object store": (
         "loader('gs://bucket/corpus.zarr')",
@@ -65,10 +65,10 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a phase of 0": ("loader(store, phases=[(5, {'sw': 0})])", r"mixture from slot 40 on"),
     "phases out of sequence": (
         "loader(store, phases=[(5, {'sw': 1}), (4, {'sw': 1})])",
-        r"first slots must rise strictly",
+        r"phase 1 begins at step 4, and the one before it at 5: steps rise",
     ),
-    "a phase at step 0": ("loader(store, phases=[(0, {'sw': 1})])", r"first slots must rise strictly"),
-    "a phase at no step": ("loader(store, phases=[(-1, {'sw': 1})])", r"step is -1"),
+    "a phase at step 0": ("loader(store, phases=[(0, {'sw': 1})])", r"the step of phase 0 is 0: it must be at least 1"),
+    "a phase at no step": ("loader(store, phases=[(-1, {'sw': 1})])", r"the step of phase 0 is -1"),
     "an unknown selector": ("loader(store, selector='random')", r"selector is 'random': take one of hash, balanced"),
     "a key of an unknown language": (
         "loader(store, keys={'xx': 1})",

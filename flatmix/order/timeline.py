@@ -90,7 +90,7 @@ class Timeline:
 
 
 def _items(value: object, what: str) -> tuple[object, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str | bytes):
         raise ValueError(f"{what} is {value!r}: a list of (first step, first slot, batch) is needed")
     return tuple(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 

@@ -13,6 +13,7 @@ process, not for each reader. In Zarr v2, whose chunks are 256 times as long, an
 
 import functools
 import os
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ import tensorstore as ts
 
 from flatmix.errors import ReadError, StoreError
 from flatmix.store.arrays import ArrayMetadata
-from flatmix.store.format import ENCODED_TOKENS, PieceDigests
+from flatmix.store.format import ATTRIBUTES_V2, ENCODED_TOKENS, METADATA, PieceDigests
 
 CACHE_BYTES = 2**20
 _CHECK_VALUES = 2**20  # values read at once when all of an array is read: 4 to 8 MB
@@ -68,6 +69,7 @@ class TensorStoreReader:
         self._folder = folder
         self._check_process()
         self._limits = _limits(threads)
+        self._attributes = _Attributes(Path(folder, METADATA if metadata.zarr_format == 3 else ATTRIBUTES_V2))
         self._array = self._open()
 
     def read(self, start: int, stop: int, out: np.ndarray) -> Future:
@@ -81,6 +83,10 @@ class TensorStoreReader:
         if not (out.flags.c_contiguous and out.flags.writeable):
             raise ValueError("the memory to read into must be C-contiguous and writeable")
         self._check_process()
+        if self._attributes.changed():
+            raise ReadError(
+                f"{self.place} was replaced while it was open: its tokens are others now; make a new loader"
+            )
         return _Reading(self, start, stop, ts.array(out).write(self._array[start:stop].translate_to[0]))
 
     def check_span(self, start: int, stop: int) -> None:
@@ -133,6 +139,37 @@ class TensorStoreReader:
         return ReadError(
             f"{what}: the {unit} [{start}, {stop}) could not be read, though each chunk can be now: {cause}"
         )
+
+
+class _Attributes:
+    """The attributes of a split, which name its content by a digest; asked before each read, at the cost of a stat."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._stamp, self._content = _stamp(file), _content(file)
+
+    def changed(self) -> bool:
+        stamp = _stamp(self._file)
+        if stamp != self._stamp:
+            if _content(self._file) != self._content:
+                return True
+            self._stamp = stamp  # the same again: a copy that was put back
+        return False
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _content(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None
 
 
 class _Reading:

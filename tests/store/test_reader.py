@@ -260,3 +260,35 @@ def test_a_forked_process_gets_an_error_instead_of_being_aborted(split: Split) -
     assert lines[0] == "before: [1 2 4 6]"
     assert len(lines) == 3
     assert all("this process was forked from one that had read a store" in line for line in lines[1:])
+
+
+@pytest.mark.parametrize("zarr_format", [3, 2])
+def test_a_split_that_is_replaced_while_it_is_open_is_never_mixed_with_the_new_one(
+    tmp_path: Path, zarr_format: int
+) -> None:
+    def write(base: int) -> None:
+        with SplitWriter(tmp_path / "s.zarr", "en", "train", zarr_format=zarr_format, replace=base > 0) as writer:
+            writer.add(np.arange(base, base + 40_000))
+            writer.finish()
+
+    write(0)
+    reader = open_store(tmp_path / "s.zarr")["en"]["train"].reader()
+    out = np.empty(8, np.uint32)
+    reader.read(0, 8, out).result()
+    write(100)
+    for _ in range(2):
+        with pytest.raises(ReadError, match=r"'en', split 'train' of store .* was replaced while it was open"):
+            reader.read(30_000, 30_008, out)
+    open_store(tmp_path / "s.zarr")["en"]["train"].reader().read(30_000, 30_008, out).result()
+    assert (out >> 1).tolist() == list(range(30_100, 30_108))
+
+
+def test_a_copy_put_in_the_place_of_an_open_split_is_read_on(split: Split) -> None:
+    reader, out = split.reader(), np.empty(8, np.uint32)
+    metadata = Path(split.path, "zarr.json")
+    content = metadata.read_bytes()
+    metadata.unlink()
+    with pytest.raises(ReadError, match="was replaced"):
+        reader.read(0, 8, out)
+    metadata.write_bytes(content)
+    reader.read(0, 8, out).result()
