@@ -14,6 +14,7 @@ Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 DataFiles = Files | Mapping[str, Files]
 
 MODES = ("tokens", "content")
+_BUILDERS = ("csv", "json", "parquet", "text")  # datasets would look for such files in the current folder
 _NO_OPTIONS = ("path", "name", "data_files", "split", "streaming", "trust_remote_code")
 
 
@@ -115,17 +116,23 @@ class HuggingFaceDataParams:
         object.__setattr__(self, "prefetch", whole_number(self.prefetch, "prefetch", 0))
         if self.vocab_size is not None:
             object.__setattr__(self, "vocab_size", whole_number(self.vocab_size, "vocab_size", 1))
-        if self.options is None:
-            return
-        if not isinstance(self.options, Mapping):
-            raise ValueError(f"options are {self.options!r}: a mapping of arguments of load_dataset is needed")
-        object.__setattr__(self, "options", dict(self.options))
-        for name in self.options:
-            if name in _NO_OPTIONS:
-                raise ValueError(
-                    f"options hold {name!r}: path, name, data_files and split are given apart, reading is always "
-                    f"streamed, and no code of a data set is run"
-                )
+        if self.options is not None:
+            object.__setattr__(self, "options", _options(self.options))
+        if self.path in _BUILDERS and self.data_files is None and "data_dir" not in (self.options or {}):
+            raise ValueError(f"path is {self.path!r}, a kind of file: data_files are needed, which name the files")
+
+
+def _options(given: object) -> dict[str, Any]:
+    """A copy of the arguments for `load_dataset`, none of which is set otherwise."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"options are {given!r}: a mapping of arguments of load_dataset is needed")
+    for name in given:
+        if name in _NO_OPTIONS:
+            raise ValueError(
+                f"options hold {name!r}: path, name, data_files and split are given apart, reading is always streamed, "
+                f"and no code of a data set is run"
+            )
+    return dict(given)
 
 
 def _path(value: object, name: str) -> str:

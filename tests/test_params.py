@@ -56,6 +56,8 @@ def test_premiums_may_be_whole_and_of_numpy_and_are_not_asked_for_weights_of_0()
         ({"path": ""}, "path is '': text or a path is needed"),
         ({"path": None}, "path is None: text or a path is needed"),
         ({"path": b"json"}, "path is b'json': text or a path is needed"),
+        ({"path": "json"}, "path is 'json', a kind of file: data_files are needed"),
+        ({"path": "text", "options": {"revision": "x"}}, "path is 'text', a kind of file"),
         ({"tokenizer": ""}, "tokenizer is '': text or a path is needed"),
         ({"data_files": ""}, "data_files is '': text or a path is needed"),
         ({"data_files": []}, r"data_files is \[\]: text or a path is needed"),

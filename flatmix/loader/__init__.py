@@ -24,6 +24,7 @@ from jax.profiler import TraceAnnotation
 from jax.sharding import NamedSharding
 from numpy.typing import NDArray
 
+from flatmix.errors import StateError
 from flatmix.loader import build
 from flatmix.loader.batch import EncodedBatch, Layout, TokenBatch
 from flatmix.loader.host import HostBatch, host_batch
@@ -142,7 +143,13 @@ class ShufflingLoader:
         saved = parse_state(state)
         past = past_timeline(saved, self.params.streams)
         timeline = resumed_timeline(saved, past, self._given, self.token_batch_params.batch)
-        order = self.order.with_timeline(timeline, build.phases_by_slot(self.mixture, timeline))
+        try:
+            phases = build.phases_by_slot(self.mixture, timeline)
+        except ValueError as error:
+            raise StateError(
+                f"this state, before step {saved.step}, does not go with the phases here: {error}"
+            ) from None
+        order = self.order.with_timeline(timeline, phases)
         check_past(saved, past, order, self._facts)
         restore_counts(saved, order)
         self.order = order

@@ -1,12 +1,14 @@
 """window -> its encoded tokens, in memory that the caller owns.
 
 A run of consecutive windows is one span of the store where windows lie end to end, so that a read block comes with one
-read, straight to its place. Overlapping windows, or windows with gaps, are read as one span too and copied from there.
-Documents, one a row, are read as spans of neighbours; what a row does not show of a long document is not read.
+read, straight to its place. Overlapping windows, windows with gaps and documents, one a row, are read as spans of
+neighbours and copied from there, a limited span at a time; what lies between two rows is read where it is less than a
+chunk, and left out where it is more.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice, pairwise
 from typing import Protocol
 
@@ -21,6 +23,7 @@ from flatmix.store.reader import Reader
 Finish = Callable[[], None]
 
 _UNDER_WAY = 32  # reads of blocks: enough to keep all cores and a disk busy
+_SPAN = 2**18  # tokens of several rows that are read at once to be copied: 1 MB beside the rows for each read
 _GAP = 2**14  # tokens between two documents' parts that are sooner read than left out: those of a chunk
 
 
@@ -54,6 +57,14 @@ class PackedRows:
         self._reader, self._window, self._stride = reader, window, stride
 
     def start_span(self, first: int, rows: NDArray[np.uint32]) -> Finish:
+        if self._stride == self._window or len(rows) == 1:
+            return self._start_part(first, rows)
+        near = self._stride - self._window <= _GAP
+        step = max(1, (_SPAN - self._window) // self._stride + 1) if near else 1
+        parts = (partial(self._start_part, first + at, rows[at : at + step]) for at in range(0, len(rows), step))
+        return start_in_turn(parts, 1)
+
+    def _start_part(self, first: int, rows: NDArray[np.uint32]) -> Finish:
         start, _ = window_span(first, self._window, self._stride)
         _, stop = window_span(first + len(rows) - 1, self._window, self._stride)
         if stop - start == rows.size:
@@ -81,14 +92,13 @@ class DocumentRows:
         lengths = np.minimum(np.diff(starts), self._window)
         stops = starts[:-1] + lengths
         rows[:, self._window] = lengths
-        # Documents whose parts lie close together are read as one span.
-        bounds = [0, *(np.flatnonzero(starts[1:-1] - stops[:-1] > _GAP) + 1).tolist(), len(rows)]
-        parts = [
-            self._start_neighbours(rows[a:b], starts[a:b], lengths[a:b], int(stops[b - 1])) for a, b in pairwise(bounds)
-        ]
-        return parts[0] if len(parts) == 1 else lambda: finish_all(parts)
+        parts = (
+            partial(self._start_part, rows[a:b], starts[a:b], lengths[a:b], int(stops[b - 1]))
+            for a, b in pairwise(_neighbours(starts[:-1].tolist(), stops.tolist()))
+        )
+        return start_in_turn(parts, 1)
 
-    def _start_neighbours(
+    def _start_part(
         self, rows: NDArray[np.uint32], starts: NDArray[np.int64], lengths: NDArray[np.int64], stop: int
     ) -> Finish:
         first = int(starts[0])
@@ -104,13 +114,22 @@ class DocumentRows:
         return finish
 
 
-def start_in_turn(starts: Iterable[Callable[[], Finish]]) -> Finish:
+def _neighbours(starts: list[int], stops: list[int]) -> list[int]:
+    """Where to divide documents, 0 and their count included: each group a span of limited length without wide gaps."""
+    bounds = [0]
+    for number in range(1, len(starts)):
+        if starts[number] - stops[number - 1] > _GAP or stops[number] - starts[bounds[-1]] > _SPAN:
+            bounds.append(number)
+    return [*bounds, len(starts)]
+
+
+def start_in_turn(starts: Iterable[Callable[[], Finish]], under_way: int = _UNDER_WAY) -> Finish:
     """Starts some reads at once and the others as those are done, so that what they hold beside the rows stays small.
 
     Returns what waits for all. After an error it starts no more, and those begun may still write into their memory.
     """
     left = iter(starts)
-    begun = deque(start() for start in islice(left, _UNDER_WAY))
+    begun = deque(start() for start in islice(left, under_way))
 
     def finish() -> None:
         while begun:

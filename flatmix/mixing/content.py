@@ -14,7 +14,8 @@ The result decides the order of a run, so it must be the same everywhere: one fl
 sequence of the languages, none of which depends on library or processor.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 
@@ -34,19 +35,30 @@ def token_shares(
     """The share of the tokens of each language, in the sequence of `content`.
 
     content: shares >= 0, not all of them 0. Of languages with a share, `byte_premiums` and `bytes_per_token` hold
-    numbers above 0; of others nothing is asked.
+    numbers above 0; of others nothing is asked. ValueError where numbers are too far apart for a share to be left.
     """
     return shares(
-        {name: share * byte_premiums[name] / bytes_per_token[name] if share else 0.0 for name, share in content.items()}
+        {
+            name: share * byte_premiums[name] / bytes_per_token[name] if share else 0.0
+            for name, share in content.items()
+        },
+        [name for name, share in content.items() if share],
     )
 
 
-def shares(weights: Mapping[str, float]) -> dict[str, float]:
-    """The weights divided by their sum; their sum must be finite and above 0."""
+def shares(weights: Mapping[str, float], wanted: Iterable[str] = ()) -> dict[str, float]:
+    """The weights divided by their sum. ValueError where one of `wanted` has no share that float64 can hold."""
     total = 0.0
     for weight in weights.values():  # `sum` rounds differently in newer Pythons
         total += weight
-    return {name: weight / total for name, weight in weights.items()}
+    result = {name: weight / total if total else 0.0 for name, weight in weights.items()}
+    for name in wanted:
+        if not 0 < result[name] < math.inf:
+            raise ValueError(
+                f"language {name!r} would have the share {result[name]} of the tokens: its weight, byte premium and "
+                f"bytes per token are too far from those of the others"
+            )
+    return result
 
 
 def bytes_per_token(language: str, split: Measured | None) -> float:

@@ -14,7 +14,7 @@ process, not for each reader. In Zarr v2, whose chunks are 256 times as long, an
 import functools
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import tensorstore as ts
@@ -22,6 +22,7 @@ import tensorstore as ts
 from flatmix.errors import ReadError, StoreError
 from flatmix.store.arrays import ArrayMetadata
 from flatmix.store.format import ATTRIBUTES_V2, ENCODED_TOKENS, METADATA, PieceDigests
+from flatmix.store.metadata import read_group
 
 CACHE_BYTES = 2**20
 _CHECK_VALUES = 2**20  # values read at once when all of an array is read: 4 to 8 MB
@@ -60,16 +61,26 @@ class Reader(Protocol):
 
 
 class TensorStoreReader:
-    """A Reader of one array of a split; `place` says in messages where the array is."""
+    """A Reader of one array of a split; `place` says in messages where the array is.
 
-    def __init__(self, folder: str, metadata: ArrayMetadata, place: str, threads: int | None = None) -> None:
+    With the `attributes` that the split was opened with, a split that was replaced since then is a ReadError.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        metadata: ArrayMetadata,
+        place: str,
+        threads: int | None = None,
+        attributes: dict[str, Any] | None = None,
+    ) -> None:
         self.metadata = metadata
         self.dtype = np.dtype(metadata.dtype)
         self.place = place
         self._folder = folder
         self._check_process()
         self._limits = _limits(threads)
-        self._attributes = _Attributes(Path(folder, METADATA if metadata.zarr_format == 3 else ATTRIBUTES_V2))
+        self._guard = None if attributes is None else _Guard(folder, metadata.zarr_format, attributes)
         self._array = self._open()
 
     def read(self, start: int, stop: int, out: np.ndarray) -> Future:
@@ -83,11 +94,15 @@ class TensorStoreReader:
         if not (out.flags.c_contiguous and out.flags.writeable):
             raise ValueError("the memory to read into must be C-contiguous and writeable")
         self._check_process()
-        if self._attributes.changed():
-            raise ReadError(
-                f"{self.place} was replaced while it was open: its tokens are others now; make a new loader"
-            )
+        self._check_same()
         return _Reading(self, start, stop, ts.array(out).write(self._array[start:stop].translate_to[0]))
+
+    def _check_same(self) -> None:
+        """Before a read and after it: a replaced split's chunks are opened by the same paths."""
+        if self._guard is not None and self._guard.changed():
+            raise ReadError(
+                f"{self.place} is gone or was replaced while it was open: its tokens are others now; make a new loader"
+            )
 
     def check_span(self, start: int, stop: int) -> None:
         """Raises IndexError unless [start, stop) lies in the array."""
@@ -141,35 +156,26 @@ class TensorStoreReader:
         )
 
 
-class _Attributes:
-    """The attributes of a split, which name its content by a digest; asked before each read, at the cost of a stat."""
+class _Guard:
+    """Whether a split still has the attributes it was opened with, its digest among them; costs a stat each time."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._stamp, self._content = _stamp(file), _content(file)
+    def __init__(self, folder: str, zarr_format: int, attributes: dict[str, Any]) -> None:
+        self._folder, self._zarr_format, self._attributes = Path(folder), zarr_format, attributes
+        self._file = self._folder / (METADATA if zarr_format == 3 else ATTRIBUTES_V2)
+        self._stamp: tuple[int, ...] | None = None  # of the file, when it was last read
 
     def changed(self) -> bool:
-        stamp = _stamp(self._file)
+        try:
+            found = self._file.stat()
+        except OSError:
+            return True
+        stamp = found.st_ino, found.st_mtime_ns, found.st_size
         if stamp != self._stamp:
-            if _content(self._file) != self._content:
+            group = read_group(self._folder, self._zarr_format)
+            if group is None or group.attributes != self._attributes:
                 return True
-            self._stamp = stamp  # the same again: a copy that was put back
+            self._stamp = stamp  # the same, also where it is a copy that was put back
         return False
-
-
-def _stamp(file: Path) -> tuple[int, int, int] | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def _content(file: Path) -> bytes | None:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return None
 
 
 class _Reading:
@@ -185,7 +191,9 @@ class _Reading:
         except Exception as error:
             if isinstance(error, TimeoutError) and not self._futures.done():
                 raise
+            self._reader._check_same()
             raise self._reader._explain(self._start, self._stop, error) from error
+        self._reader._check_same()
 
 
 @functools.cache

@@ -43,6 +43,7 @@ class Split:
     source: dict[str, Any] | None = field(repr=False, hash=False)
     arrays: dict[str, ArrayMetadata] = field(repr=False, compare=False)
     weak: bool = False
+    attributes: dict[str, Any] | None = field(default=None, repr=False, compare=False)  # None while it is written
 
     @property
     def identity(self) -> str:
@@ -56,7 +57,7 @@ class Split:
     def array_reader(self, name: str, threads: int | None = None) -> TensorStoreReader:
         """A new reader of any of the arrays of the split, as it is stored: where it says `delta`, of differences."""
         place = place_of(self.store_path, self.language, self.name)
-        return TensorStoreReader(self.path, self.arrays[name], place, threads)
+        return TensorStoreReader(self.path, self.arrays[name], place, threads, self.attributes)
 
     def seq_starts(self, start: int, stop: int) -> np.ndarray:
         """Entries [start, stop) of seq_starts, uint64[stop - start]; there are documents + 1 of them.
@@ -119,6 +120,7 @@ def load_split(
     `folder` is where it lies while it is written, if not in its place.
     """
     place = place_of(store_path, language, name)
+    attributes = group.attributes if folder is None else None
     folder = Path(store_path, language, name) if folder is None else folder
     attribute = meta.flatmix_attribute(group.attributes, place)
     if attribute is None:
@@ -153,6 +155,7 @@ def load_split(
         arrays={
             array: array_metadata(folder, array, shape, place, group.zarr_format) for array, shape in shapes.items()
         },
+        attributes=attributes,
     )
 
 
@@ -170,7 +173,7 @@ def load_older_split(store_path: str, language: str, name: str, group: meta.Grou
     tokens, documents = arrays[layout.ENCODED_TOKENS].shape[0], arrays[layout.SEQ_STARTS].shape[0] - 1
     if documents < 0 or (tokens and not documents):
         raise StoreError(f"{place}: {layout.SEQ_STARTS} has {documents + 1} entries for {tokens} tokens")
-    reader = TensorStoreReader(str(folder), arrays[layout.ENCODED_TOKENS], place)
+    reader = TensorStoreReader(str(folder), arrays[layout.ENCODED_TOKENS], place, None, group.attributes)
     return Split(
         path=str(folder),
         store_path=store_path,
@@ -185,6 +188,7 @@ def load_older_split(store_path: str, language: str, name: str, group: meta.Grou
         source=None,
         arrays=arrays,
         weak=True,
+        attributes=group.attributes,
     )
 
 

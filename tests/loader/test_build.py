@@ -7,7 +7,7 @@ import pytest
 from stores import WEIGHTS, assert_same, loader, over_devices, params
 from typeguard import suppress_type_checks
 
-from flatmix import MixtureParams, ShufflingLoader, TokenBatchParams
+from flatmix import MixtureParams, ShufflingLoader, StateError, TokenBatchParams
 from flatmix.loader.batch import Layout
 from flatmix.loader.host import RowFormat
 
@@ -148,3 +148,9 @@ def test_processes_that_hold_the_same_rows_count_once(standard: str):
     assert layout.processes(8) == 1
     layout.row_sharding = Elsewhere
     assert layout.processes(8) == 2
+
+
+def test_a_state_that_does_not_go_with_later_phases_is_refused_as_a_state(standard: str):
+    state = loader(standard, timeline=[(0, 0, 8), (10, 0, 8)]).state(11)
+    with pytest.raises(StateError, match="before step 11, does not go with the phases here: the phase of step 12"):
+        loader(standard, phases=[(12, {"sw": 1})]).restore(state)

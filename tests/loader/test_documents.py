@@ -83,7 +83,7 @@ def test_documents_are_the_same_over_devices_with_divided_columns(tmp_path: Any,
 
 
 def test_a_row_of_a_huge_document_reads_no_more_than_it_shows(tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
-    path = write_store(tmp_path / "s.zarr", {"en": documents([200_000, 3, 300_000, 4])})
+    path = write_store(tmp_path / "s.zarr", {"en": documents([200_000, 3, 300_000, 4])}, chunk=2**14)
     disk = watch(monkeypatch)
     own = unpacked(path, len=8, batch=2, sequences_per_read_block=4)
     for step in range(4):  # alone, then as a block
@@ -91,6 +91,17 @@ def test_a_row_of_a_huge_document_reads_no_more_than_it_shows(tmp_path: Any, mon
     assert own.metrics()["buffers_filled"] > 0
     assert {stop - start for _, start, stop in disk.spans()} <= {3, 4, 8, 3 + 8}
     assert ("en", 200_000, 200_003) in disk.spans()
+
+
+def test_many_long_documents_take_little_memory_beside_their_rows(tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
+    """Short gaps are read along, but never a whole block of long documents at once."""
+    path = write_store(tmp_path / "s.zarr", {"en": documents([9_000] * 40)}, chunk=2**14)
+    disk = watch(monkeypatch)
+    own = unpacked(path, len=8, batch=2, sequences_per_read_block=40, read_blocks_per_shuffle_buffer=1)
+    for step in range(3):
+        own.load_host(step)
+    assert own.metrics()["buffers_filled"] == 1
+    assert 100_000 < max(stop - start for _, start, stop in disk.spans()) <= 2**18
 
 
 def test_neighbouring_documents_are_read_as_one_span(tmp_path: Any, monkeypatch: pytest.MonkeyPatch):

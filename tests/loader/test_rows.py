@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flatmix.loader import rows as module
 from flatmix.loader.rows import PackedRows, finish_all, start_in_turn, start_read
 from flatmix.order.windows import window_count
 
@@ -90,6 +91,19 @@ def test_every_read_is_waited_for_and_the_first_error_is_raised():
     with pytest.raises(OSError, match="disk 1"):
         finish_all([lambda number=number: finish(number) for number in range(5)])
     assert called == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("stride", "span"), [(3, 20), (11, 20), (11, 40), (3, 8), (30, 20)])
+def test_what_is_copied_is_read_in_spans_of_limited_length(monkeypatch: pytest.MonkeyPatch, stride: int, span: int):
+    monkeypatch.setattr(module, "_SPAN", span)
+    monkeypatch.setattr(module, "_GAP", 8)
+    rows, reader, windows = rows_of(8, stride)
+    out = np.zeros((windows, 8), np.uint32)
+    start_read(rows, 0, out)()
+    np.testing.assert_array_equal(out, TOKENS[stride * np.arange(windows)[:, None] + np.arange(8)])
+    assert max(stop - start for start, stop in reader.started) <= max(span, 8)
+    if stride == 30:  # the gaps are wide: nothing of them is read
+        assert {stop - start for start, stop in reader.started} == {8}
 
 
 def test_of_many_reads_a_few_are_under_way_at_a_time():

@@ -85,3 +85,18 @@ def test_bytes_per_token_are_counted_over_the_split():
 def test_a_language_that_cannot_be_measured_is_refused_by_name(split: Counts | None, message: str):
     with pytest.raises(ValueError, match=message):
         bytes_per_token("sw", split)
+
+
+@pytest.mark.parametrize(
+    ("share", "premiums"),
+    [
+        (0.1, {"en": 5e-324, "hi": 5e-324}),
+        (1e3, {"en": 1e-308, "hi": 1e308}),
+        (1e3, {"en": 1e308, "hi": 1e308}),
+    ],
+)
+def test_a_share_that_would_be_lost_is_refused_by_name(share: float, premiums: dict[str, float]):
+    with pytest.raises(
+        ValueError, match=r"language '(en|hi)' would have the share .* too far from those of the others"
+    ):
+        token_shares({"en": share, "hi": share}, premiums, {"en": 4.0, "hi": 4.0})

@@ -273,11 +273,19 @@ def test_a_split_that_is_replaced_while_it_is_open_is_never_mixed_with_the_new_o
 
     write(0)
     reader = open_store(tmp_path / "s.zarr")["en"]["train"].reader()
+    opened = open_store(tmp_path / "s.zarr")["en"]["train"]
     out = np.empty(8, np.uint32)
     reader.read(0, 8, out).result()
+    under_way = reader.read(20_000, 20_008, out)
     write(100)
+    with pytest.raises(ReadError, match="replaced"):
+        under_way.result()
+    with pytest.raises(ReadError, match="replaced"):
+        opened.reader().read(0, 8, out)
     for _ in range(2):
-        with pytest.raises(ReadError, match=r"'en', split 'train' of store .* was replaced while it was open"):
+        with pytest.raises(
+            ReadError, match=r"'en', split 'train' of store .* is gone or was replaced while it was open"
+        ):
             reader.read(30_000, 30_008, out)
     open_store(tmp_path / "s.zarr")["en"]["train"].reader().read(30_000, 30_008, out).result()
     assert (out >> 1).tolist() == list(range(30_100, 30_108))
