@@ -135,11 +135,10 @@ def test_an_option_counts_and_not_the_run_file(show, given: list[str], changes: 
 
 
 def test_weights_on_the_command_line_are_a_mixture_of_their_own(show, folder: Path):
-    """Neither phases nor premiums of the run file are left."""
-    (folder / "content.toml").write_text(
-        RUN.replace("[mixture.weights]", '[mixture]\nmode = "content"\nbyte_premiums = { en = 1, no = 1.1 }\n'
-                    "phases = [{ step = 2, weights = { no = 1 } }]\n[mixture.weights]")
-    )  # fmt: skip
+    """Neither phases nor premiums of the run file are left, nor keys of languages that are not named."""
+    mixture = '[order.keys]\nno = 5\n[mixture]\nmode = "content"\nbyte_premiums = { en = 1, no = 1.1 }\n'
+    mixture += "phases = [{ step = 2, weights = { no = 1 } }]\n[mixture.weights]"
+    (folder / "content.toml").write_text(RUN.replace("[mixture.weights]", mixture))
 
     rows = rows_of(show("content.toml", "--step", 9, "--json", "--weight", "sw=1"))
 

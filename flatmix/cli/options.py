@@ -68,7 +68,9 @@ def run_of(
         run = Run("train", FlatTokensParams(source, streams, seed), mixture, shape)
     mixture = replace(run.mixture, **_given(selector=selector))
     if weights:
-        mixture = replace(mixture, weights=_weights(weights), phases=None, mode="tokens", byte_premiums=None)
+        named = _weights(weights)
+        keys = {name: key for name, key in (mixture.keys or {}).items() if name in named}
+        mixture = replace(mixture, weights=named, phases=None, mode="tokens", byte_premiums=None, keys=keys)
     return Run(
         run.split if split is None else split,
         replace(

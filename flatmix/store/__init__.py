@@ -156,8 +156,11 @@ class Language:
         layout.check_name("split", split)
         group, path = meta.read_group(self._folder / split, self.store.zarr_format), self.store.path
         if group is None:
+            hint = ""
+            if (self._folder / f".{split}.old").exists():
+                hint = "; a conversion that was to replace it was killed at its very end: run it again"
             raise StoreError(
-                f"language {self.name!r} of store {path} has no split {split!r}; {_names('splits', self.splits)}"
+                f"language {self.name!r} of store {path} has no split {split!r}; {_names('splits', self.splits)}{hint}"
             )
         load = load_split if self.store.older_language is None else load_older_split
         return load(path, self.name, split, group)

@@ -148,6 +148,10 @@ def test_a_swap_that_was_cut_short_is_undone_by_the_next_writer(tmp_path: Path) 
     killed(cut, tmp_path)
 
     assert open_store(tmp_path)["en"].splits == ()
+    with pytest.raises(
+        StoreError, match=r"no split 'train'.* was to replace it was killed at its very end: run it again"
+    ):
+        open_store(tmp_path)["en"]["train"]
     with pytest.raises(StoreError, match="is there already; ask to replace it"):
         SplitWriter(tmp_path, "en", "train")
     assert documents_of(open_store(tmp_path)["en"]["train"]) == [[1, 2]]
