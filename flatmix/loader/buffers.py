@@ -120,9 +120,10 @@ class Buffers:
         return fills, alone, ready
 
     def _new_buffer(self, key: tuple[int, int]) -> _Buffer:
-        memory = np.empty((self.shuffles[key[0]].buffer_windows, self.words), np.uint32)
-        self._buffers[key] = _Buffer(memory)
-        return self._buffers[key]
+        buffer = _Buffer(np.empty((self.shuffles[key[0]].buffer_windows, self.words), np.uint32))
+        if not self._closed:
+            self._buffers[key] = buffer
+        return buffer
 
     def _start_fill(self, key: tuple[int, int], buffer: _Buffer, wanted: tuple[int, int]) -> Finish:
         """Starts to read all blocks of a buffer, each to its place.
