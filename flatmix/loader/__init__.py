@@ -90,6 +90,7 @@ class ShufflingLoader:
         self._buffers = build.make_buffers(self._splits, self.order, params, token_batch_params, self._own_streams())
         self._iterators: weakref.WeakSet[Prefetcher[EncodedBatch, TokenBatch]] = weakref.WeakSet()
         self._closed = threading.Event()
+        self._own_rows: dict[int, list[int]] = {}
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -224,8 +225,10 @@ class ShufflingLoader:
     def _prepare(self, order: Order, step: int) -> EncodedBatch:
         """The rows of this process's devices, on their way there."""
         batch = order.timeline.batch(step)
-        self._layout.check(batch)
-        own = self._layout.own_rows(batch)
+        own = self._own_rows.get(batch)  # asked of the mesh once for each batch size, not at every step
+        if own is None:
+            self._layout.check(batch)
+            own = self._own_rows[batch] = self._layout.own_rows(batch)
         return self._layout.to_devices(batch, own, *self._host_rows(order, step, own))
 
     def _host_rows(self, order: Order, step: int, rows: Sequence[int]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
