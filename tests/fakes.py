@@ -67,6 +67,9 @@ class FakeFuture:
     read: Read
     future: Any
 
+    def done(self) -> bool:
+        return self.future.done()
+
     def result(self, timeout: float | None = None) -> None:
         self.disk.on_result(self.read)
         self.future.result(timeout)

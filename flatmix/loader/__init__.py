@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from flatmix.errors import StateError
 from flatmix.loader import build
-from flatmix.loader.batch import EncodedBatch, Layout, TokenBatch
+from flatmix.loader.batch import EncodedBatch, HostRows, Layout, TokenBatch
 from flatmix.loader.host import HostBatch, host_batch
 from flatmix.loader.prefetch import Prefetcher
+from flatmix.loader.recycling import Recycler
 from flatmix.loader.state import (
     Facts,
     check_past,
@@ -88,9 +89,10 @@ class ShufflingLoader:
         self.order = build.make_order(self._splits, params, self.mixture, token_batch_params, first)
         self._facts = self._what_the_past_depends_on()
         self._buffers = build.make_buffers(self._splits, self.order, params, token_batch_params, self._own_streams())
-        self._iterators: weakref.WeakSet[Prefetcher[EncodedBatch, TokenBatch]] = weakref.WeakSet()
+        self._iterators: weakref.WeakSet[Prefetcher[EncodedBatch | HostRows, TokenBatch]] = weakref.WeakSet()
         self._closed = threading.Event()
-        self._own_rows: dict[int, list[int]] = {}
+        self._memory = Recycler()
+        self._own_rows: dict[int, NDArray[np.int64]] = {}
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -103,15 +105,16 @@ class ShufflingLoader:
         Raises ReadError where tokens could not be read; the loader can be used on.
         """
         started = time.perf_counter()
-        batch = self._layout.decode(self._prepare(self.order, step))
+        batch = self._layout.finish(self._prepare(self.order, step), self._memory.empty)
         self._waited(time.perf_counter() - started)
         return batch
 
     def load_host(self, step: int, rows: Iterable[int] | None = None) -> HostBatch:
         """The same rows as NumPy arrays, the caller's own: all, or those of the batch that `rows` names."""
-        chosen = range(self.order.timeline.batch(step)) if rows is None else list(rows)
-        encoded, language = self._host_rows(self.order, step, chosen)
-        return host_batch(encoded, self._form, language)
+        order = self.order
+        chosen = None if rows is None else order.checked_rows(step, rows)
+        encoded, language = self._host_rows(order, step, chosen)
+        return host_batch(encoded, self._form, language, self._memory.empty)
 
     def steps(self, start: int = 0, stop: int | None = None) -> Iterator[TokenBatch]:
         """The batches of the steps start, start + 1, ... up to `stop`, made ahead in the background.
@@ -122,12 +125,13 @@ class ShufflingLoader:
         start = whole_number(start, "start", 0)
         stop = None if stop is None else whole_number(stop, "stop", 0)
         self._check_open()
-        order, layout = self.order, self._layout
+        order = self.order
+        finish = partial(self._layout.finish, empty=self._memory.empty)
 
-        def prepare(step: int) -> EncodedBatch:
+        def prepare(step: int) -> EncodedBatch | HostRows:
             return self._prepare(order, step)
 
-        iterator = Prefetcher(prepare, layout.decode, start, stop, self.params.prefetch, self._waited)
+        iterator = Prefetcher(prepare, finish, start, stop, self.params.prefetch, self._waited)
         self._iterators.add(iterator)
         return iterator
 
@@ -179,12 +183,20 @@ class ShufflingLoader:
         tokens, before compression), `buffers_filled`, and `buffer_fill`, the share of the buffers of use now."""
         return {**vars(self._buffers.metrics), "buffer_fill": self._buffers.fill_rate()}
 
+    def memory(self) -> dict[str, Any]:
+        """How the memory budget is split, in bytes: `budget`, and `buffers`, the most that all shuffle buffers take,
+        blocks on their way included. Of each of the `languages`: `whole`, what its buffers have in all, and `held`,
+        what is held of them at a time; `times_read`, how often a block is read for that; `read_alone`, the share of its
+        rows that no buffer holds."""
+        return {**self._buffers.memory(), "languages": self._buffers.memory_by_language(self.languages)}
+
     def close(self) -> None:
         """Ends the background threads and gives the buffers' memory back. A closed loader loads nothing more."""
         self._closed.set()
         for iterator in list(self._iterators):
             iterator.close(ValueError(_CLOSED))
         self._buffers.close()
+        self._memory.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -222,23 +234,26 @@ class ShufflingLoader:
             keys=dict(self.mixture.keys or {}),
         )
 
-    def _prepare(self, order: Order, step: int) -> EncodedBatch:
+    def _prepare(self, order: Order, step: int) -> EncodedBatch | HostRows:
         """The rows of this process's devices, on their way there."""
         batch = order.timeline.batch(step)
         own = self._own_rows.get(batch)  # asked of the mesh once for each batch size, not at every step
         if own is None:
             self._layout.check(batch)
-            own = self._own_rows[batch] = self._layout.own_rows(batch)
-        return self._layout.to_devices(batch, own, *self._host_rows(order, step, own))
+            own = self._own_rows[batch] = np.array(self._layout.own_rows(batch), np.int64)
+        chosen = None if len(own) == batch else own
+        return self._layout.start(HostRows(batch, own, *self._host_rows(order, step, chosen)))
 
-    def _host_rows(self, order: Order, step: int, rows: Sequence[int]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """uint32[rows, words] and the language of each row, in new memory: jax may keep it as its own."""
+    def _host_rows(
+        self, order: Order, step: int, chosen: NDArray[np.int64] | None
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """uint32[rows, words] and the language of each row, in memory of their own: jax may keep it."""
         self._check_open()
-        addresses = order.rows(step, rows=rows)
-        encoded = np.empty((len(rows), self._form.words), np.uint32)
+        count = order.timeline.batch(step) if chosen is None else len(chosen)
+        encoded = self._memory.empty((count, self._form.words), np.uint32)
         with TraceAnnotation("flatmix: read rows"):
-            self._buffers.fetch(addresses, encoded)
-        return encoded, addresses.language
+            language = self._buffers.fetch(order, step, chosen, encoded)
+        return encoded, language
 
     def _check_open(self) -> None:
         if self._closed.is_set():

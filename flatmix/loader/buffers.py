@@ -1,22 +1,29 @@
-"""rows -> their tokens, from shuffle buffers that are filled as the order comes to them.
+"""rows of a step -> their tokens, from shuffle buffers that are filled as the order comes to them.
 
 The order says which rows a buffer holds, so a buffer is a cache and nothing else: a row that is in none is read alone,
-and gives the same tokens. A buffer is filled, all its blocks at once, when rows of it are asked for a second time; the
-first batch waits for no buffer, and a look at some far step disturbs none. Languages share the memory budget in the
-sequence of their weights; one whose buffers do not fit is read through, row by row.
+and gives the same tokens. Steps that follow each other move the buffers on: blocks are read at the pace at which rows
+are used, those that are needed first before the others, and no step waits for one. A look at some other step disturbs
+nothing; where a second one follows it, the buffers go there.
 """
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flatmix.loader.rows import Finish, RowSource, finish_all, start_in_turn, start_read
-from flatmix.order import Addresses
-from flatmix.order.shuffle import Shuffle
+from flatmix.loader.budget import Demand, Share, share_memory
+from flatmix.loader.plan import Lane, Planner, Rows
+from flatmix.loader.rows import Reading, RowSource, finish_all, start_read
+from flatmix.loader.sections import Blocks, Section, Sections, blocks_of
+from flatmix.order import Order
+
+_UNDER_WAY = 16  # blocks: enough to keep all cores and a disk busy, and to hide 50 ms of a far store
+_NEAR = 64  # steps: one so little after another look is taken for going on from it
+_AT_ONCE = 2**13  # windows: the sections of such a buffer are prepared in less than 0.2 ms, those of others behind
+_PACE = 2  # blocks are begun for so many times the rows that are used: their reading is spread over the steps
 
 
 @dataclass
@@ -30,125 +37,282 @@ class Metrics:
     buffers_filled: int = 0
 
 
-@dataclass
-class _Buffer:
-    """The rows of one shuffle buffer; its memory is used again for the next one."""
+@dataclass(eq=False)
+class _Block:
+    """A block on its way: the rows of a section that it brings, into memory that is not the pool's."""
 
-    memory: NDArray[np.uint32]  # uint32[windows of a full buffer, words]
-    asked: tuple[int, int] = (-1, -1)  # the (epoch, minipoch) last asked for
-    held: tuple[int, int] = (-1, -1)  # the one that memory holds
+    section: Section
+    number: int
+    rows: int
+    memory: NDArray[np.uint32]
+    reading: Reading
+
+    @property
+    def offsets(self) -> NDArray[np.int32]:
+        """Where its rows stand in the section."""
+        return self.section.blocks.result().offsets[self.number]
 
 
-@dataclass
 class Buffers:
-    """The buffers of some languages (by index) and of the streams whose rows this process has; `words` are a row's
-    uint32 values. Rows of other streams are read alone.
+    """The buffers of some languages (by index of `sources`) and of the streams whose rows this process has. Rows of
+    other streams are read alone. `words` are a row's uint32 values, `batch` the rows of a step, `budget` bytes.
 
-    `budget` is in bytes. Safe to use from several threads, which wait for each other.
+    Safe to use from several threads, which wait for each other.
     """
 
-    sources: Mapping[int, RowSource]
-    shuffles: Mapping[int, Shuffle]
-    weights: Mapping[int, float]
-    streams: frozenset[int]
-    words: int
-    budget: int
-    metrics: Metrics = field(default_factory=Metrics)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self, sources: Mapping[int, RowSource], order: Order, streams: frozenset[int], tokens: int, words: int,
+        batch: int, budget: int,
+    ):  # fmt: skip
+        self.metrics = Metrics()
+        self._sources, self._words, self._budget = sources, words, budget
+        self._demands = _demands(order, len(streams), tokens)
+        self._share = share_memory(self._demands, words, budget)
+        lanes = _lanes(order, self._share, sorted(streams), self._demands)
+        self._planner = Planner(lanes, len(order.names), order.streams)
+        self._sections = Sections(lanes, words, self._share.spare, batch)
+        self._staging = _Staging(words, self._share.staging)
         self._lock = threading.Lock()
-        self._buffers: dict[tuple[int, int], _Buffer] = {}
+        self._opener: ThreadPoolExecutor | None = None  # prepares sections: a permutation may take some milliseconds
         self._closed = False
-        self.buffered = self._languages_that_fit()
+        self._forget()
 
-    def _languages_that_fit(self) -> frozenset[int]:
-        left, fitting = self.budget, set[int]()
-        for language in sorted(self.shuffles, key=lambda index: (-self.weights[index], index)):
-            need = self.shuffles[language].buffer_windows * self.words * 4 * len(self.streams)
-            if need <= left:
-                left -= need
-                fitting.add(language)
-        return frozenset(fitting)
+    def _forget(self) -> None:
+        self._sections.forget()
+        self._staging.forget()
+        self._at: tuple[Order, int, Rows] | None = None  # the step that the buffers are at
+        self._looked_at: tuple[Order, int] | None = None
+        self._opening: list[tuple[int, Future]] = []
+        self._under_way: list[_Block] = []
+        self._credit = 0
 
     def fill_rate(self) -> float:
-        """The share of the buffers' memory that holds rows of the buffer last asked for; 0.0 where there is none."""
-        buffers = list(self._buffers.values())
-        return sum(buffer.held == buffer.asked != (-1, -1) for buffer in buffers) / len(buffers) if buffers else 0.0
+        """The share of the buffers' rows that are there."""
+        size = int(self._sections.sizes.sum())
+        return min(1.0, self._sections.held / size) if size else 0.0
 
-    def fetch(self, rows: Addresses, out: NDArray[np.uint32]) -> None:
-        """Fills uint32[rows, words] with the encoded tokens of the rows. Raises ReadError; `out` is then worthless."""
+    def memory(self) -> dict[str, int]:
+        """Bytes: the budget, and what all of this takes at most."""
+        return {"budget": self._budget, "buffers": self._share.bytes}
+
+    def memory_by_language(self, names: Sequence[str]) -> dict[str, dict[str, int | float]]:
+        """How the memory is split, as `ShufflingLoader.memory` says."""
+        row, result = 4 * self._words, dict[str, dict[str, int | float]]()
+        for index, demand in self._demands.items():
+            sizes = self._share.sizes[index]
+            times = [-(-demand.windows // size) for size in sizes if size]
+            result[names[index]] = {
+                "whole": demand.windows * demand.lanes * row,
+                "held": sum(sizes) * row,
+                "times_read": sum(times) / len(times) if times else 0.0,
+                "read_alone": sizes.count(0) / len(sizes) if sizes else 1.0,
+            }
+        return result
+
+    def fetch(
+        self, order: Order, step: int, chosen: NDArray[np.int64] | None, out: NDArray[np.uint32]
+    ) -> NDArray[np.int64]:
+        """Fills uint32[rows, words] with the encoded tokens of the chosen rows of a step, all without it; returns the
+        language of each, int64[rows]. Raises ReadError; `out` is then worthless."""
         with self._lock:
-            fill, alone, ready = self._sort_out(rows)
-            finish_all([*fill, *self._start_alone(rows, alone, out)])
-            for row, buffer in ready:
-                out[row] = buffer.memory[rows.place[row]]
-            self.metrics.rows += len(out)
-            self.metrics.rows_read_alone += len(alone)
-            self.metrics.bytes_read += len(alone) * self.words * 4
+            try:
+                return self._fetch(order, step, chosen, out)
+            except Exception:
+                raise
+            except BaseException:  # ctrl-C, anywhere: what is held, and on its way, is not known any more
+                self._forget()
+                raise
+            finally:
+                if self._closed:
+                    self._let_go()
 
     def close(self) -> None:
-        """Gives the memory back. Waits for no read, so a buffer that is being filled keeps its own until then."""
+        """Gives the memory back. Waits for no read: who is reading gives it back in the end."""
         self._closed = True
-        self._buffers.clear()
+        if self._lock.acquire(blocking=False):
+            try:
+                self._let_go()
+            finally:
+                self._lock.release()
 
-    def _sort_out(self, rows: Addresses) -> tuple[list[Finish], list[int], list[tuple[int, _Buffer]]]:
-        """Starts the buffers whose turn it is. Returns their reads, the rows to read alone, and rows with a buffer."""
-        fills: list[Finish] = []
-        alone: list[int] = []
-        ready: list[tuple[int, _Buffer]] = []
-        usable: dict[tuple[int, int], tuple[_Buffer, tuple[int, int]]] = {}  # with what each holds after the fills
-        addresses = zip(
-            rows.language.tolist(), rows.stream.tolist(), rows.epoch.tolist(), rows.minipoch.tolist(), strict=True
-        )
-        for row, (language, stream, epoch, minipoch) in enumerate(addresses):
-            if language not in self.buffered or stream not in self.streams:
-                alone.append(row)
-                continue
-            key, wanted = (language, stream), (epoch, minipoch)
-            if key not in usable:
-                buffer = self._buffers.get(key) or self._new_buffer(key)
-                usable[key] = buffer, buffer.held
-                if buffer.asked == wanted != buffer.held:
-                    fills.append(self._start_fill(key, buffer, wanted))
-                    usable[key] = buffer, wanted
-            buffer, held = usable[key]
-            buffer.asked = wanted
-            if held == wanted:
-                ready.append((row, buffer))
+    def _let_go(self) -> None:
+        self._forget()
+        self._sections = Sections([], self._words, 0, 1)
+        if self._opener is not None:
+            self._opener.shutdown(wait=False, cancel_futures=True)
+
+    def _fetch(
+        self, order: Order, step: int, chosen: NDArray[np.int64] | None, out: NDArray[np.uint32]
+    ) -> NDArray[np.int64]:
+        every = self._planner.rows(order, step)
+        follows = not self._closed and self._follow(order, step, every)
+        if follows:
+            self._store([block for block in self._under_way if block.reading.done()])
+        rows = every if chosen is None else every.chosen(chosen)
+        missing = self._sections.take(rows, np.arange(len(out)), out)
+        if len(missing):
+            self._read_missing(order, rows, missing, out)
+        if follows:
+            self._start_blocks(len(out), late=bool((rows.lane[missing] >= 0).any()))
+        self.metrics.rows += len(out)
+        return rows.language
+
+    def _read_missing(self, order: Order, rows: Rows, missing: NDArray[np.int64], out: NDArray[np.uint32]) -> None:
+        """Waits for the blocks on their way that bring a row that is missing, and reads the other rows alone."""
+        needed, late = [], np.zeros(len(out), np.bool_)
+        for block in self._under_way:
+            ours = self._sections.rows_of(rows, missing, block.section, block.offsets)
+            if ours.size:
+                needed.append(block)
+                late[ours] = True
+        reads = self._start_alone(order, rows, missing[~late[missing]], out)
+        self._store(needed)
+        finish_all(reads)
+        self._sections.raise_error(rows, missing)
+        left = self._sections.take(rows, missing[late[missing]], out)
+        finish_all(self._start_alone(order, rows, left, out))
+
+    def _follow(self, order: Order, step: int, rows: Rows) -> bool:
+        """Moves the buffers to a step that follows the one they are at, or goes on from another look. Returns whether
+        they are there."""
+        if self._at is not None and self._at[0] is order:
+            if step == self._at[1]:
+                return True
+            if step == self._at[1] + 1 and order.timeline.entry(step)[0] != step:
+                for move in self._sections.pass_rows(self._at[2]):
+                    self._move(*move)
+                self._at, self._looked_at = (order, step, rows), None
+                return True
+        elsewhere, self._looked_at = self._looked_at, (order, step)
+        goes_on = self._at is not None and self._at[0] is order and step == self._at[1] + 1
+        if elsewhere is not None and elsewhere[0] is order and elsewhere[1] < step <= elsewhere[1] + _NEAR:
+            goes_on = True
+        if goes_on:
+            starts = self._planner.starts(order, step)
+            for lane, section, offset in zip(
+                range(len(starts.lane)), starts.section.tolist(), starts.offset.tolist(), strict=True
+            ):
+                self._move(lane, section, offset)
+            self._at, self._looked_at = (order, step, rows), None
+        return goes_on
+
+    def _move(self, number: int, section: int, offset: int) -> None:
+        """Puts a lane before a row."""
+        lane = self._sections.lanes[number]
+        for wanted, first in self._sections.wanted(number, section, offset):
+            if lane.shuffle.buffer_windows <= _AT_ONCE:
+                blocks: Future[Blocks] = Future()
+                blocks.set_result(blocks_of(lane, wanted, first))
             else:
-                alone.append(row)
-        return fills, alone, ready
+                if self._opener is None:
+                    self._opener = ThreadPoolExecutor(1, thread_name_prefix="flatmix-buffers")
+                blocks = self._opener.submit(blocks_of, lane, wanted, first)
+            self._sections.hold(number, wanted, first, blocks)
+            self._opening.append((number, blocks))
 
-    def _new_buffer(self, key: tuple[int, int]) -> _Buffer:
-        buffer = _Buffer(np.empty((self.shuffles[key[0]].buffer_windows, self.words), np.uint32))
-        if not self._closed:
-            self._buffers[key] = buffer
-        return buffer
+    def _start_alone(
+        self, order: Order, rows: Rows, which: NDArray[np.int64], out: NDArray[np.uint32]
+    ) -> list[Reading]:
+        reads: list[Reading] = []
+        for language in np.unique(rows.language[which]).tolist():
+            own = which[rows.language[which] == language]
+            windows = order.shuffles[language].locate(rows.stream[own], rows.occurrence[own]).window
+            for row, window in zip(own.tolist(), windows.tolist(), strict=True):
+                reads.append(start_read(self._sources[language], window, out[row : row + 1]))
+        self.metrics.rows_read_alone += len(which)
+        self.metrics.bytes_read += len(which) * self._words * 4
+        return reads
 
-    def _start_fill(self, key: tuple[int, int], buffer: _Buffer, wanted: tuple[int, int]) -> Finish:
-        """Starts to read all blocks of a buffer, each to its place.
+    def _store(self, blocks: list[_Block]) -> None:
+        """Takes over blocks that have been read; waits for those that have not."""
+        for block in blocks:
+            self._under_way.remove(block)
+            try:
+                block.reading.result()
+            except Exception as error:
+                self._give_up(block.section, block.number, block.rows, block.memory, error)
+                continue
+            complete = self._sections.store(block.section, block.number, block.rows, block.memory)
+            self._staging.give(block.memory)
+            self.metrics.buffers_filled += complete
+            self.metrics.bytes_read += block.memory.nbytes
 
-        Until they are there the buffer is none of ours: whatever goes wrong, a read may still write into its memory.
-        """
-        language, stream = key
-        source, size = self.sources[language], self.shuffles[language].block_windows
-        firsts = self.shuffles[language].first_windows(*wanted, stream).tolist()
-        self._buffers.pop(key, None)
-        reads = start_in_turn(
-            partial(start_read, source, first, buffer.memory[number * size : (number + 1) * size])
-            for number, first in enumerate(firsts)
-        )
+    def _start_blocks(self, rows: int, late: bool) -> None:
+        """Begins to read blocks, at the pace at which rows are used; as many as may be where rows are late."""
+        opened = [lane for lane, blocks in self._opening if blocks.done()]
+        self._opening = [(lane, blocks) for lane, blocks in self._opening if not blocks.done()]
+        for lane in opened:
+            self._sections.note(lane)
+        self._credit = min(self._credit, 0) + _PACE * rows
+        while (late or self._credit > 0) and len(self._under_way) < _UNDER_WAY:
+            section = self._sections.next_block()
+            if section is None:
+                return
+            lane = self._sections.lanes[section.lane]
+            memory = self._staging.take(lane.shuffle.block_windows)
+            if memory is None:
+                return
+            number, count = self._sections.reserve(section)
+            self._credit -= count
+            try:
+                reading = start_read(self._sources[lane.language], section.blocks.result().firsts[number], memory)
+            except Exception as error:
+                self._give_up(section, number, count, memory, error)
+            else:
+                self._under_way.append(_Block(section, number, count, memory, reading))
 
-        def finish() -> None:
-            reads()
-            buffer.held = wanted
-            if not self._closed:
-                self._buffers[key] = buffer
-            self.metrics.buffers_filled += 1
-            self.metrics.bytes_read += len(firsts) * size * self.words * 4
+    def _give_up(self, section: Section, number: int, rows: int, memory: NDArray[np.uint32], error: Exception) -> None:
+        self._staging.lose(memory)
+        self._sections.give_up(section, number, rows, error)
 
-        return finish
 
-    def _start_alone(self, rows: Addresses, alone: list[int], out: NDArray[np.uint32]) -> list[Finish]:
-        languages, windows = rows.language.tolist(), rows.window.tolist()
-        return [start_read(self.sources[languages[row]], windows[row], out[row : row + 1]) for row in alone]
+class _Staging:
+    """Memory for blocks on their way, of rows of `words` uint32 values, used again and again; `size` bytes in all."""
+
+    def __init__(self, words: int, size: int):
+        self._words, self._size = words, size
+        self.forget()
+
+    def forget(self) -> None:
+        self._free: list[NDArray[np.uint32]] = []
+        self._left = self._size
+
+    def take(self, windows: int) -> NDArray[np.uint32] | None:
+        """Memory for so many windows, if there is any."""
+        for number, memory in enumerate(self._free):
+            if len(memory) == windows:
+                return self._free.pop(number)
+        wanted = 4 * windows * self._words
+        while self._left < wanted and self._free:  # of blocks of another size
+            self._left += self._free.pop(0).nbytes
+        if self._left < wanted:
+            return None
+        self._left -= wanted
+        return np.empty((windows, self._words), np.uint32)
+
+    def give(self, memory: NDArray[np.uint32]) -> None:
+        """Takes memory back that no read can write into any more."""
+        self._free.append(memory)
+
+    def lose(self, memory: NDArray[np.uint32]) -> None:
+        """Leaves memory to a read that may still write into it."""
+        self._left += memory.nbytes
+
+
+def _demands(order: Order, lanes: int, tokens: int) -> dict[int, Demand]:
+    """What the buffers of each language would take in all of so many streams."""
+    weights = np.max([np.divide(phase.weights, sum(phase.weights)) for phase in order.phases], axis=0)
+    return {
+        index: Demand(shuffle.buffer_windows, lanes, shuffle.block_windows, tokens, float(weights[index]))
+        for index, shuffle in order.shuffles.items()
+    }
+
+
+def _lanes(order: Order, share: Share, streams: list[int], demands: Mapping[int, Demand]) -> list[Lane]:
+    """Those that hold anything."""
+    return [
+        Lane(index, stream, order.shuffles[index], size, demand.weight / order.streams)
+        for index, demand in demands.items()
+        for stream, size in zip(streams, share.sizes[index], strict=True)
+        if size and demand.weight
+    ]

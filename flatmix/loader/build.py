@@ -107,11 +107,5 @@ def make_buffers(
             sources[index] = DocumentRows(split, reader, form.window)
         else:
             sources[index] = PackedRows(reader, order.shuffles[index].windows, form.window, shape.window_stride)
-    return Buffers(
-        sources=sources,
-        shuffles=order.shuffles,
-        weights={index: max(phase.weights[index] for phase in order.phases) for index in order.shuffles},
-        streams=streams,
-        words=form.words,
-        budget=resolve_budget(params.memory_budget),
-    )
+    budget = resolve_budget(params.memory_budget)
+    return Buffers(sources, order, streams, form.window, form.words, shape.batch, budget)

@@ -6,10 +6,9 @@ neighbours and copied from there, a limited span at a time; what lies between tw
 chunk, and left out where it is more.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -18,13 +17,22 @@ from numpy.typing import NDArray
 
 from flatmix.order.windows import window_span
 from flatmix.store import Split
-from flatmix.store.reader import Reader
+from flatmix.store.reader import Future, Reader
 
-Finish = Callable[[], None]
-
-_UNDER_WAY = 32  # reads of blocks: enough to keep all cores and a disk busy
 _SPAN = 2**18  # tokens of several rows that are read at once to be copied: 1 MB beside the rows for each read
 _GAP = 2**14  # tokens between two documents' parts that are sooner read than left out: those of a chunk
+
+
+class Reading(Protocol):
+    """Rows that are under way. Until `result` has returned, and after an error, a read may still write into them."""
+
+    def done(self) -> bool:
+        """Whether `result` would wait for nothing."""
+        ...
+
+    def result(self) -> None:
+        """Waits for the rows; raises the ReadError of a read that failed."""
+        ...
 
 
 class RowSource(Protocol):
@@ -32,21 +40,17 @@ class RowSource(Protocol):
 
     windows: int
 
-    def start_span(self, first: int, rows: NDArray[np.uint32]) -> Finish:
-        """Starts to read windows first, first + 1, ... into uint32[count, words]; returns what waits for them."""
+    def start_span(self, first: int, rows: NDArray[np.uint32]) -> Reading:
+        """Starts to read windows first, first + 1, ... into uint32[count, words]."""
         ...
 
 
-def start_read(source: RowSource, first: int, rows: NDArray[np.uint32]) -> Finish:
-    """Starts to read windows first, first + 1, ... into uint32[count, words], going on at 0 after the last.
-
-    Returns what waits for them; it raises the ReadError of a read that failed.
-    """
+def start_read(source: RowSource, first: int, rows: NDArray[np.uint32]) -> Reading:
+    """Starts to read windows first, first + 1, ... into uint32[count, words], going on at 0 after the last."""
     until_end = min(len(rows), source.windows - first)
     if until_end == len(rows):
         return source.start_span(first, rows)
-    finishes = [source.start_span(first, rows[:until_end]), source.start_span(0, rows[until_end:])]
-    return lambda: finish_all(finishes)
+    return _Both(source.start_span(first, rows[:until_end]), source.start_span(0, rows[until_end:]))
 
 
 class PackedRows:
@@ -56,28 +60,26 @@ class PackedRows:
         self.windows = windows
         self._reader, self._window, self._stride = reader, window, stride
 
-    def start_span(self, first: int, rows: NDArray[np.uint32]) -> Finish:
+    def start_span(self, first: int, rows: NDArray[np.uint32]) -> Reading:
         if self._stride == self._window or len(rows) == 1:
             return self._start_part(first, rows)
         near = self._stride - self._window <= _GAP
         step = max(1, (_SPAN - self._window) // self._stride + 1) if near else 1
         parts = (partial(self._start_part, first + at, rows[at : at + step]) for at in range(0, len(rows), step))
-        return start_in_turn(parts, 1)
+        return _InTurn(parts)
 
-    def _start_part(self, first: int, rows: NDArray[np.uint32]) -> Finish:
+    def _start_part(self, first: int, rows: NDArray[np.uint32]) -> Reading:
         start, _ = window_span(first, self._window, self._stride)
         _, stop = window_span(first + len(rows) - 1, self._window, self._stride)
         if stop - start == rows.size:
-            return self._reader.read(start, stop, rows.reshape(-1)).result
+            return self._reader.read(start, stop, rows.reshape(-1))
         span = np.empty(stop - start, np.uint32)
-        future = self._reader.read(start, stop, span)
 
-        def finish() -> None:
-            future.result()
+        def copy() -> None:
             step = span.itemsize
             rows[:] = as_strided(span, rows.shape, (self._stride * step, step), writeable=False)
 
-        return finish
+        return _Copied(self._reader.read(start, stop, span), copy)
 
 
 class DocumentRows:
@@ -87,7 +89,7 @@ class DocumentRows:
         self.windows = split.documents
         self._split, self._reader, self._window = split, reader, window
 
-    def start_span(self, first: int, rows: NDArray[np.uint32]) -> Finish:
+    def start_span(self, first: int, rows: NDArray[np.uint32]) -> Reading:
         starts = self._split.seq_starts(first, first + len(rows) + 1).astype(np.int64)
         lengths = np.minimum(np.diff(starts), self._window)
         stops = starts[:-1] + lengths
@@ -96,22 +98,20 @@ class DocumentRows:
             partial(self._start_part, rows[a:b], starts[a:b], lengths[a:b], int(stops[b - 1]))
             for a, b in pairwise(_neighbours(starts[:-1].tolist(), stops.tolist()))
         )
-        return start_in_turn(parts, 1)
+        return _InTurn(parts)
 
     def _start_part(
         self, rows: NDArray[np.uint32], starts: NDArray[np.int64], lengths: NDArray[np.int64], stop: int
-    ) -> Finish:
+    ) -> Reading:
         first = int(starts[0])
         span = np.empty(stop - first, np.uint32)
-        future = self._reader.read(first, stop, span)
 
-        def finish() -> None:
-            future.result()
+        def copy() -> None:
             for row, offset, length in zip(rows, (starts - first).tolist(), lengths.tolist(), strict=True):
                 row[:length] = span[offset : offset + length]
                 row[length : self._window] = 0
 
-        return finish
+        return _Copied(self._reader.read(first, stop, span), copy)
 
 
 def _neighbours(starts: list[int], stops: list[int]) -> list[int]:
@@ -123,28 +123,73 @@ def _neighbours(starts: list[int], stops: list[int]) -> list[int]:
     return [*bounds, len(starts)]
 
 
-def start_in_turn(starts: Iterable[Callable[[], Finish]], under_way: int = _UNDER_WAY) -> Finish:
-    """Starts some reads at once and the others as those are done, so that what they hold beside the rows stays small.
+class _Copied:
+    """A read of a span, and what copies the rows out of it."""
 
-    Returns what waits for all. After an error it starts no more, and those begun may still write into their memory.
+    def __init__(self, future: Future, copy: Callable[[], None]):
+        self._future, self._copy = future, copy
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def result(self) -> None:
+        self._future.result()
+        self._copy()
+
+
+class _Both:
+    """Two reads at once."""
+
+    def __init__(self, one: Reading, other: Reading):
+        self._reads = one, other
+
+    def done(self) -> bool:
+        return all(read.done() for read in self._reads)
+
+    def result(self) -> None:
+        finish_all(self._reads)
+
+
+class _InTurn:
+    """Reads of which each begins when the one before it is done, so that what they hold beside the rows stays small.
+
+    After an error no more begin.
     """
-    left = iter(starts)
-    begun = deque(start() for start in islice(left, under_way))
 
-    def finish() -> None:
-        while begun:
-            begun.popleft()()
-            begun.extend(start() for start in islice(left, 1))
+    def __init__(self, starts: Iterable[Callable[[], Reading]]):
+        self._left = iter(starts)
+        self._read = self._next()
+        self._error: Exception | None = None
 
-    return finish
+    def done(self) -> bool:
+        while self._read is not None and self._read.done():
+            try:
+                self._go_on(self._read)
+            except Exception as error:  # for `result` to raise
+                self._error, self._read = error, None
+        return self._read is None
+
+    def result(self) -> None:
+        while self._read is not None:
+            self._go_on(self._read)
+        if self._error is not None:
+            raise self._error
+
+    def _go_on(self, read: Reading) -> None:
+        read.result()
+        self._read = self._next()
+
+    def _next(self) -> Reading | None:
+        start = next(self._left, None)
+        return None if start is None else start()
 
 
-def finish_all(finishes: Iterable[Finish]) -> None:
+def finish_all(reads: Iterable[Reading]) -> None:
     """Waits for every read, also after one has failed, since all write into memory; then raises the first error."""
     error: Exception | None = None
-    for finish in finishes:
+    for read in reads:
         try:
-            finish()
+            read.result()
         except Exception as failed:
             error = error or failed
     if error is not None:

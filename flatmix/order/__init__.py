@@ -12,7 +12,7 @@ This is version 1 of the order. What it gives for equal settings never changes.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,17 +132,12 @@ class Order:
         counts: int64[streams, languages] before the step's first slot, where they are known already.
         rows: which rows of the batch, 0 to batch - 1, in any sequence; all without it.
         """
-        first, batch = self.timeline.first_slot(step), self.timeline.batch(step)
-        before = self.counts(first) if counts is None else self._checked_counts(first, counts)
-        # languages[position, stream] -> [stream, position], as the rows stand in the batch
-        languages = np.ascontiguousarray(self.languages(first, first + batch).reshape(-1, self.streams).T)
-        occurrence = np.empty_like(languages)
-        kernels.number_occurrences(languages, before, occurrence)
+        batch = self.timeline.batch(step)
+        language, occurrence = (drawn.reshape(-1) for drawn in self.drawn(step, 1, counts))
         stream = np.repeat(np.arange(self.streams), batch // self.streams)
         slot = self.timeline.slots(step)
-        language, occurrence = languages.reshape(-1), occurrence.reshape(-1)
         if rows is not None:
-            chosen = self._checked_rows(step, batch, rows)
+            chosen = self.checked_rows(step, rows)
             slot, stream, language, occurrence = slot[chosen], stream[chosen], language[chosen], occurrence[chosen]
         result = Addresses(slot, stream, language, occurrence, *(np.empty_like(slot) for _ in range(4)))
         for index in np.unique(language).tolist():
@@ -151,6 +146,36 @@ class Order:
             result.epoch[own], result.minipoch[own] = places.epoch, places.minipoch
             result.place[own], result.window[own] = places.place, places.window
         return result
+
+    def drawn(
+        self, step: int, steps: int, counts: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The language and the occurrence of each row of `steps` steps from `step` on, which must all belong to one
+        entry of the timeline: int64[steps, batch] each, the rows as they stand in their batches.
+
+        counts: int64[streams, languages] before the first slot, where they are known already.
+        """
+        first, batch = self.timeline.first_slot(step), self.timeline.batch(step)
+        before = self.counts(first) if counts is None else self._checked_counts(first, counts)
+        # languages[position, stream] -> [stream, position]
+        languages = np.ascontiguousarray(self.languages(first, first + steps * batch).reshape(-1, self.streams).T)
+        occurrence = np.empty_like(languages)
+        kernels.number_occurrences(languages, before, occurrence)
+
+        def by_step(drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+            return drawn.reshape(self.streams, steps, -1).transpose(1, 0, 2).reshape(steps, batch)
+
+        return by_step(languages), by_step(occurrence)
+
+    def checked_rows(self, step: int, rows: Iterable[int]) -> NDArray[np.int64]:
+        """Rows of a step as int64[rows]. Raises ValueError for what is no row of its batch."""
+        batch = self.timeline.batch(step)
+        chosen = np.asarray(rows if isinstance(rows, np.ndarray) else list(rows))
+        if not chosen.size:
+            return np.empty(0, np.int64)
+        if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer) or chosen.min() < 0 or chosen.max() >= batch:
+            raise ValueError(f"rows are {rows!r}: step {step} has the rows 0 to {batch - 1}, as whole numbers")
+        return chosen.astype(np.int64)
 
     def counts(self, slot: int) -> NDArray[np.int64]:
         """Occurrences before a slot, a multiple of the streams: int64[streams, languages]."""
@@ -168,14 +193,6 @@ class Order:
         if stop > LAST_SLOT:
             raise ValueError(f"stop is {stop}: slots up to 2^62 are supported")
         return languages_of(self._draw, self.phases, start, stop)
-
-    def _checked_rows(self, step: int, batch: int, rows: Sequence[int]) -> NDArray[np.int64]:
-        chosen = np.asarray(rows)
-        if not chosen.size:
-            return np.empty(0, np.int64)
-        if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer) or chosen.min() < 0 or chosen.max() >= batch:
-            raise ValueError(f"rows are {rows!r}: step {step} has the rows 0 to {batch - 1}, as whole numbers")
-        return chosen.astype(np.int64)
 
     def _checked_slot(self, slot: int) -> int:
         slot = whole_number(slot, "slot", 0)

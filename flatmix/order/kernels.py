@@ -24,7 +24,7 @@ _S31 = np.uint64(31)
 _uncached_reported = False
 
 
-def _compiled(function):
+def compiled(function):
     """numba.njit, cached on disk where numba finds a folder to write to."""
     global _uncached_reported
     try:
@@ -36,7 +36,7 @@ def _compiled(function):
         return numba.njit(nogil=True)(function)
 
 
-@_compiled
+@compiled
 def swap_down(result, raw, first):
     """The swaps of Fisher-Yates for i = first + len(raw) - 1 down to first; raw[i - first] is the draw of i."""
     for offset in range(len(raw) - 1, -1, -1):
@@ -47,7 +47,7 @@ def swap_down(result, raw, first):
         result[j] = kept
 
 
-@_compiled
+@compiled
 def _draw(scrambled, base, slot):
     """The draw of a slot: splitmix64(base + slot), or its counter alone, G * slot + base."""
     if not scrambled:
@@ -58,7 +58,7 @@ def _draw(scrambled, base, slot):
     return z ^ (z >> _S31)
 
 
-@_compiled
+@compiled
 def draw_languages(scrambled, base, first_slot, languages, last_draws, guide, guide_shift, result):
     """result[j] = the language of slot first_slot + j."""
     for j in range(len(result)):
@@ -69,7 +69,7 @@ def draw_languages(scrambled, base, first_slot, languages, last_draws, guide, gu
         result[j] = languages[place]
 
 
-@_compiled
+@compiled
 def count_positions(scrambled, base, first, stop, last_draws, guide, guide_shift, counts):
     """Adds to counts[r, j] how many of the positions first .. stop - 1 of stream r draw the j-th drawn language.
 
@@ -88,7 +88,7 @@ def count_positions(scrambled, base, first, stop, last_draws, guide, guide_shift
             slot += streams
 
 
-@_compiled
+@compiled
 def number_occurrences(languages, before, result):
     """result[r, j] = before[r, l] + how many of languages[r, :j] equal l = languages[r, j]."""
     seen = before.copy()
@@ -99,7 +99,7 @@ def number_occurrences(languages, before, result):
             seen[r, language] += 1
 
 
-@_compiled
+@compiled
 def _multiply_add(a, n, b):
     """a * n + b as (high, low) words."""
     a0, a1, n0, n1 = a & _LOW, a >> _S32, n & _LOW, n >> _S32
@@ -112,7 +112,7 @@ def _multiply_add(a, n, b):
     return high + (_U1 if total < product else _U0), total
 
 
-@_compiled
+@compiled
 def _divide(high, low, m):
     """(high * 2^64 + low) divided by m, for high < m: quotient and remainder, by two digits of 32 bits (Knuth's D)."""
     if high == _U0:
@@ -138,7 +138,7 @@ def _divide(high, low, m):
     return quotient, high >> shift
 
 
-@_compiled
+@compiled
 def floor_sum(n, a, b):
     """The sum of floor((a*i + b) / 2^64) over 0 <= i < n, modulo 2^64.
 
@@ -169,7 +169,7 @@ def floor_sum(n, a, b):
         m, a = a, rest
 
 
-@_compiled
+@compiled
 def count_below(positions, streams, base, threshold_words, result):
     """result[r, j] = how many of the first `positions` positions of stream r have a draw below threshold_words[j].
 

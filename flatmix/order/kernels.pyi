@@ -1,6 +1,12 @@
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+def compiled(function: Function) -> Function: ...
 def swap_down(result: NDArray[np.uint32], raw: NDArray[np.uint64], first: int) -> None: ...
 def draw_languages(
     scrambled: bool,

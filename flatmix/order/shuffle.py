@@ -113,6 +113,11 @@ class Shuffle:
         return min(self.buffer_blocks, self.blocks // self.streams) * self.block_windows
 
     @property
+    def buffers_per_epoch(self) -> int:
+        """Shuffle buffers of one stream in one epoch; the last may be smaller than the others."""
+        return -(-self.blocks // self.streams // self.buffer_blocks)
+
+    @property
     def windows_per_stream(self) -> int:
         """E: windows of one stream in one epoch."""
         return self.blocks // self.streams * self.block_windows
@@ -135,20 +140,15 @@ class Shuffle:
         changes = (stream[1:] != stream[:-1]) | (epoch[1:] != epoch[:-1]) | (minipoch[1:] != minipoch[:-1])
         bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(index)] if len(index) else []
         for start, stop in pairwise(bounds):  # rows that share a shuffle buffer
-            places, firsts = self._buffer(int(epoch[start]), int(minipoch[start]), int(stream[start]))
+            places, firsts = self.buffer(int(epoch[start]), int(minipoch[start]), int(stream[start]))
             own = places[index[start:stop]]
             place[start:stop] = own
             first[start:stop] = firsts[own // self.block_windows]
         return Places(epoch, minipoch, place, (first + place % self.block_windows) % self.windows)
 
-    def first_windows(self, epoch: int, minipoch: int, stream: int) -> NDArray[np.int64]:
-        """The first window of each read block of a buffer: int64[blocks of that buffer].
-
-        A block goes on from there, and at `windows` from 0 again.
-        """
-        return self._buffer(epoch, minipoch, stream)[1].copy()
-
-    def _buffer(self, epoch: int, minipoch: int, stream: int) -> Buffer:
+    def buffer(self, epoch: int, minipoch: int, stream: int) -> Buffer:
+        """A shuffle buffer, both read-only: the place of each of its windows in the sequence in which they come, and
+        the first window of each of its read blocks (int64), which goes on from there, and at `windows` from 0 again."""
         return self._buffers.get(
             (self.name, epoch, minipoch, stream), lambda: self._make_buffer(epoch, minipoch, stream)
         )
@@ -159,7 +159,10 @@ class Shuffle:
         number = (minipoch * self.buffer_blocks + np.arange(blocks)) * self.streams + stream
         block = self.block_order(epoch)[number].astype(np.int64)
         start = epoch * self.windows_per_epoch % self.windows
-        return _permutation(key, blocks * self.block_windows), (start + block * self.block_windows) % self.windows
+        firsts = (start + block * self.block_windows) % self.windows
+        places = _permutation(key, blocks * self.block_windows)
+        places.flags.writeable = firsts.flags.writeable = False
+        return places, firsts
 
     def block_order(self, epoch: int) -> Permutation:
         """The permutation of an epoch's read blocks: [blocks]."""

@@ -62,6 +62,12 @@ class Timeline:
             raise ValueError(f"step {step} has slot {slot}: slots up to 2^62 are supported")
         return slot
 
+    def steps_alike(self, step: int) -> int:
+        """How many steps from `step` on go through the slots in sequence in batches of its size."""
+        later = [entry[0] for entry in self.entries if entry[0] > step]
+        last = (LAST_SLOT - self.first_slot(step)) // self.batch(step)
+        return min(later[0] - step, last) if later else last
+
     def slots(self, step: int) -> NDArray[np.int64]:
         """The slot of each row of that step: int64[batch]."""
         # slots[position, stream] rise along both axes; a stream's rows stand together

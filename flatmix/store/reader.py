@@ -5,10 +5,10 @@ that cannot be: a missing, shortened or altered chunk is never filled with somet
 protocol stands TensorStore, which decodes straight into `out`, outside the GIL, many spans at once; tests put fakes
 behind the same protocol.
 
-Cost: 0.1 to 0.2 ms for a row read alone among others, most of it the decoding of one chunk; 3 to 5 ns of CPU a token in
-long spans. Each reader keeps up to CACHE_BYTES of shard indexes and of the chunks used last, so that a row read
-alone costs one request instead of two where the split has some ten shards or fewer. Threads are counted for the
-process, not for each reader. In Zarr v2, whose chunks are 256 times as long, any read costs 10 ms a chunk.
+Cost: 0.1 to 0.2 ms for a row read alone among others, most of it the decoding of one chunk; 3 to 4 ns of CPU a token in
+long spans. For short ones each reader keeps up to CACHE_BYTES of shard indexes and of the chunks used last, so that a
+row read alone costs one request instead of two where the split has some ten shards or fewer; to keep the chunks of long
+spans would cost a quarter more than to read them. Threads are counted for the process, not for each reader. In Zarr v2, whose chunks are 256 times as long, any read costs 10 ms a chunk.
 """
 
 import functools
@@ -25,6 +25,7 @@ from flatmix.store.format import ATTRIBUTES_V2, ENCODED_TOKENS, METADATA, PieceD
 from flatmix.store.metadata import read_group
 
 CACHE_BYTES = 2**20
+_LONG_CHUNKS = 4  # a span of so many chunks or more goes around the cache
 _CHECK_VALUES = 2**20  # values read at once when all of an array is read: 4 to 8 MB
 
 _used = _forked = False
@@ -44,6 +45,10 @@ class Future(Protocol):
 
     def result(self, timeout: float | None = None) -> None:
         """Waits until `out` is filled, at most `timeout` seconds (TimeoutError); ReadError when it cannot be filled."""
+        ...
+
+    def done(self) -> bool:
+        """Whether `result` would wait for nothing."""
         ...
 
 
@@ -81,7 +86,8 @@ class TensorStoreReader:
         self._check_process()
         self._limits = _limits(threads)
         self._guard = None if attributes is None else _Guard(folder, metadata.zarr_format, attributes)
-        self._array = self._open()
+        self._long = _LONG_CHUNKS * metadata.chunk
+        self._array, self._uncached = self._open(CACHE_BYTES), self._open(0)
 
     def read(self, start: int, stop: int, out: np.ndarray) -> Future:
         """As Reader.read; `out` has the array's dtype and the shape [stop - start, *other axes of the array]."""
@@ -95,7 +101,8 @@ class TensorStoreReader:
             raise ValueError("the memory to read into must be C-contiguous and writeable")
         self._check_process()
         self._check_same()
-        return _Reading(self, start, stop, ts.array(out).write(self._array[start:stop].translate_to[0]))
+        array = self._array if stop - start < self._long else self._uncached
+        return _Reading(self, start, stop, ts.array(out).write(array[start:stop].translate_to[0]))
 
     def _check_same(self) -> None:
         """Before a read and after it: a replaced split's chunks are opened by the same paths."""
@@ -118,7 +125,7 @@ class TensorStoreReader:
                 "start workers by spawn or forkserver"
             )
 
-    def _open(self) -> ts.TensorStore:
+    def _open(self, cache_bytes: int) -> ts.TensorStore:
         global _used
         _used = True
         spec = {
@@ -130,7 +137,7 @@ class TensorStoreReader:
             "recheck_cached_data": "open",  # a completed split does not change: do not ask before each use of the cache
         }
         # A cache for each reader, so that no language pushes out the shard indexes of another; threads are shared.
-        context = ts.Context({"cache_pool": {"total_bytes_limit": CACHE_BYTES}}, self._limits)
+        context = ts.Context({"cache_pool": {"total_bytes_limit": cache_bytes}}, self._limits)
         try:
             return ts.open(spec, read=True, context=context).result()
         except Exception as error:
@@ -138,7 +145,7 @@ class TensorStoreReader:
 
     def _explain(self, start: int, stop: int, cause: Exception) -> ReadError:
         """The ReadError for a span that failed: reads it chunk by chunk, and names the first that fails."""
-        fresh, self._array = self._open(), self._open()  # what is cached, absence too, may have changed: look again
+        fresh, self._array = self._open(0), self._open(CACHE_BYTES)  # what is cached, absence too, may have changed
         unit = "tokens" if self.metadata.name == ENCODED_TOKENS else "entries"
         what = f"{self.metadata.name} of {self.place}"
         chunk, shard = self.metadata.chunk, self.metadata.shard
@@ -184,6 +191,9 @@ class _Reading:
     def __init__(self, reader: TensorStoreReader, start: int, stop: int, futures: ts.WriteFutures) -> None:
         self._reader, self._start, self._stop = reader, start, stop
         self._futures = futures
+
+    def done(self) -> bool:
+        return self._futures.done()
 
     def result(self, timeout: float | None = None) -> None:
         try:

@@ -1,0 +1,119 @@
+"""memory budget -> how much of each shuffle buffer is held.
+
+A lane, one language in one stream, goes through its shuffle buffer in 1, 2, 3, ... sections of equal size. It holds one
+section at a time, and reads every block of the buffer once for each: half the memory costs reading twice. A lane that
+holds nothing reads its rows one by one, which costs more than any of that, but no memory.
+
+The memory goes where it saves most: at a price for a byte each lane takes what is cheapest for it, and the price is
+the lowest at which all of it fits. (H. Everett, "Generalized Lagrange multiplier method", 1963.) What is left at that
+price buys single lanes their next better choice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MOST_SECTIONS = 16
+_TURNS = 64  # of the bisection: more than a float64 has bits
+# The cost of a read that is not its tokens, in tokens: what lies around them in the chunks, and the call itself.
+_AROUND = 2**14
+_CALL = 20_000
+_ENTRY_BYTES = 24  # of a row, beside its tokens: its cell in both sections, and its place in its block
+_STAGED = 32  # the rows have so many times the memory of the blocks on their way to them,
+_STAGED_BLOCKS = (4, 16)  # but this is room for so many of the largest blocks, at least and at most
+_SPARE_BLOCKS = 1  # at least, for blocks that are read before there is room
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one language would hold: `windows` of a full buffer, in each of `lanes` lanes, in blocks of `block_windows`;
+    `tokens` of a window, and the `weight` of the language."""
+
+    windows: int
+    lanes: int
+    block_windows: int
+    tokens: int
+    weight: float
+
+    def choices(self) -> list[tuple[int, float]]:
+        """(windows held, tokens to read for each row), from all windows to none."""
+        whole = (self.block_windows * self.tokens + _AROUND + _CALL) / self.block_windows
+        alone = self.tokens + _AROUND + 2 * _CALL  # twice: a step waits for it, and for a block seldom
+        counts = range(1, min(_MOST_SECTIONS, self.windows) + 1)
+        held = [(-(-self.windows // count), count * whole) for count in counts]
+        return [choice for choice in held if choice[1] < alone] + [(0, float(alone))]
+
+
+@dataclass(frozen=True)
+class Share:
+    """How the memory is split.
+
+    `sizes`: the windows that each lane of a language holds, 0 for rows read one by one; `spare`: rows that lanes may
+    borrow; `staging`: bytes of blocks on their way; `bytes`: of everything.
+    """
+
+    sizes: Mapping[int, list[int]]
+    spare: int
+    staging: int
+    bytes: int
+
+
+def share_memory(demands: Mapping[int, Demand], words: int, budget: int) -> Share:
+    """Splits `budget` bytes among languages, whose rows have `words` uint32 values."""
+    row = 4 * words
+    for limit in sorted({demand.block_windows for demand in demands.values()}, reverse=True):
+        fitting = {index: demand for index, demand in demands.items() if demand.block_windows <= limit}
+        fixed = (_STAGED_BLOCKS[0] + _SPARE_BLOCKS) * limit * row
+        room = min(budget - fixed, int(budget / (1 + 2 / _STAGED)))
+        sizes = _sizes(fitting, room // (row + _ENTRY_BYTES))
+        rows = sum(map(sum, sizes.values()))
+        if rows:  # otherwise the largest blocks are more than there is memory for: do without them
+            spare = max(_SPARE_BLOCKS * limit, rows // _STAGED)
+            least, most = (blocks * limit * row for blocks in _STAGED_BLOCKS)
+            staging = min(max(least, rows * row // _STAGED), most)
+            return Share(
+                {index: sizes.get(index, [0] * demand.lanes) for index, demand in demands.items()},
+                spare,
+                staging,
+                (rows + spare) * row + rows * _ENTRY_BYTES + staging,
+            )
+    return Share({index: [0] * demand.lanes for index, demand in demands.items()}, 0, 0, 0)
+
+
+def _sizes(demands: Mapping[int, Demand], rows: int) -> dict[int, list[int]]:
+    """The windows that each lane holds, at most `rows` of all together."""
+    choices = [demand.choices() for demand in demands.values()]
+    lanes = np.array([demand.lanes for demand in demands.values()])
+    weights = np.array([demand.weight for demand in demands.values()])
+    held = np.zeros((len(choices), max(map(len, choices))), np.int64)
+    cost = np.full(held.shape, np.inf)
+    for number, own in enumerate(choices):
+        held[number, : len(own)], cost[number, : len(own)] = zip(*own, strict=True)
+    cost *= (weights / lanes)[:, None]
+    everyone = np.arange(len(choices))
+
+    def chosen(price: float) -> NDArray[np.int64]:
+        return np.argmin(cost + price * held, axis=1)
+
+    def needed(chosen: NDArray[np.int64]) -> int:
+        return int((held[everyone, chosen] * lanes).sum())
+
+    best = chosen(0.0)
+    if needed(best) > rows:
+        low, high = 0.0, float(cost[np.isfinite(cost)].max())  # at the high price none takes any
+        for _ in range(_TURNS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if needed(chosen(middle)) > rows else (low, middle)
+        best = chosen(high)
+    left = rows - needed(best)
+    sizes: dict[int, list[int]] = {}
+    languages = list(demands)
+    for number in np.lexsort((everyone, -weights / [demand.windows for demand in demands.values()])).tolist():
+        now = choices[number][best[number]][0]
+        more = next((size for size, _ in choices[number][: best[number]] if size - now <= left), now)
+        better = min(int(lanes[number]), left // (more - now)) if more > now else 0
+        left -= better * (more - now)
+        sizes[languages[number]] = [more] * better + [now] * (int(lanes[number]) - better)
+    return sizes

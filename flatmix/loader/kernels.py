@@ -1,0 +1,192 @@
+"""The loops over rows of the loader, compiled: the interpreter's lock released, memory that the caller owns.
+
+`cells` says, for each section of a shuffle buffer that is held, where in the pool each of its rows lies: a cell's
+number, MISSING before the row has been read, or USED after the order has passed it. Sections lie in `cells` one after
+another, two for each lane, from `base[lane, side]` on; `owner[lane, side]` is the number of the section there.
+"""
+
+import numpy as np
+
+from flatmix.order.kernels import compiled
+
+MISSING = -1
+USED = -2
+
+_U0 = np.uint32(0)
+_U1 = np.uint32(1)
+
+
+@compiled
+def place_rows(language, stream, occurrence, lanes, sizes, lane_sizes, lane, section, offset):
+    """Fills lane, section and offset of each row, int64[rows]; lane is -1 where the row is in none.
+
+    lanes[language, stream] is a lane or -1; sizes[language] are windows of a stream's epoch, windows of a buffer and
+    buffers of an epoch; lane_sizes[lane] are windows of a section and sections of a buffer.
+    """
+    for i in range(len(language)):
+        own = lanes[language[i], stream[i]]
+        lane[i] = own
+        if own < 0:
+            continue
+        epoch_windows, buffer_windows, buffers = sizes[language[i]]
+        epoch = occurrence[i] // epoch_windows
+        rest = occurrence[i] - epoch * epoch_windows
+        buffer = rest // buffer_windows
+        rest -= buffer * buffer_windows
+        part = rest // lane_sizes[own, 0]
+        section[i] = (epoch * buffers + buffer) * lane_sizes[own, 1] + part
+        offset[i] = rest - part * lane_sizes[own, 0]
+
+
+@compiled
+def take(rows, lane, section, offset, owner, base, cells, pool, out, missing):
+    """Copies those of the given rows that the pool holds to their place in `out`, and lists the others in `missing`,
+    which may be the same array: their number."""
+    count = 0
+    for i in rows:
+        cell = MISSING
+        if lane[i] >= 0:
+            for side in range(2):
+                if owner[lane[i], side] == section[i]:
+                    cell = cells[base[lane[i], side] + offset[i]]
+        if cell >= 0:
+            out[i, :] = pool[cell, :]
+        else:
+            missing[count] = i
+            count += 1
+    return count
+
+
+@compiled
+def release(lane, section, offset, owner, base, length, cells, free, free_count, held, reached, moved):
+    """Gives back the cells of rows that the order has passed. Returns how many cells are free then.
+
+    reached[lane, side] becomes the offset after the last such row of a section, and moved[lane] is set for a lane that
+    has come to a section's end, or to a section that is not held.
+    """
+    for i in range(len(lane)):
+        own = lane[i]
+        if own < 0:
+            continue
+        known = False
+        for side in range(2):
+            if owner[own, side] == section[i]:
+                known = True
+                entry = base[own, side] + offset[i]
+                if cells[entry] >= 0:
+                    free[free_count] = cells[entry]
+                    free_count += 1
+                    held[own] -= 1
+                cells[entry] = USED
+                reached[own, side] = offset[i] + 1
+                if reached[own, side] == length[own, side]:
+                    moved[own] = True
+        if not known:
+            moved[own] = True
+    return free_count
+
+
+@compiled
+def pass_over(cells, start, stop, lane, free, free_count, held):
+    """Gives back the cells of the entries start .. stop - 1, as `release` does."""
+    for entry in range(start, stop):
+        if cells[entry] >= 0:
+            free[free_count] = cells[entry]
+            free_count += 1
+            held[lane] -= 1
+        cells[entry] = USED
+    return free_count
+
+
+@compiled
+def count_missing(cells, base, offsets):
+    """How many rows of a section, at the given offsets, are still to be read."""
+    count = 0
+    for offset in offsets:
+        count += cells[base + offset] == MISSING
+    return count
+
+
+@compiled
+def store(block, windows, offsets, cells, base, lane, pool, free, free_count, held):
+    """Copies the rows of a block that are still to come from block[window] to free cells of the pool. Returns how many
+    cells are free then."""
+    for i in range(len(offsets)):
+        entry = base + offsets[i]
+        if cells[entry] == MISSING:
+            free_count -= 1
+            cell = free[free_count]
+            pool[cell, :] = block[windows[i], :]
+            cells[entry] = cell
+            held[lane] += 1
+    return free_count
+
+
+@compiled
+def sort_by_block(places, block_windows, first, offsets, windows, starts, first_need):
+    """The rows of a section by their read blocks, those before offset `first` left out: starts[b] .. starts[b + 1] are
+    those of block b in `offsets` (into the section, rising) and `windows` (within the block). first_need[b] is the
+    first of the offsets, or len(places)."""
+    blocks = len(first_need)
+    starts[:] = 0
+    first_need[:] = len(places)
+    for offset in range(first, len(places)):
+        starts[np.int64(places[offset]) // block_windows + 1] += 1
+    for block in range(blocks):
+        starts[block + 1] += starts[block]
+    filled = starts[:-1].copy()
+    for offset in range(first, len(places)):
+        place = np.int64(places[offset])
+        block = place // block_windows
+        at = filled[block]
+        offsets[at] = offset
+        windows[at] = place - block * block_windows
+        filled[block] += 1
+        first_need[block] = min(first_need[block], offset)
+
+
+@compiled
+def most_urgent(todo, unread, due, turn, reached, held, reserved, size, ahead, weight, spare, overdraft):
+    """The lane whose next block is needed first, of those that may read one; -1 where none may.
+
+    todo: rows of the lane's next block, 0 for none; unread: of all its blocks to come. A lane holds `size` rows at
+    most, and more only to finish a section in time, while there are `spare` cells and the lanes together are not more
+    than `overdraft` over theirs.
+    """
+    over_all = 0
+    for lane in range(len(todo)):
+        over_all += max(0, held[lane] + reserved[lane] - size[lane])
+    best, least = -1, np.inf
+    for lane in range(len(todo)):
+        if todo[lane] == 0 or todo[lane] > spare:
+            continue
+        over = held[lane] + reserved[lane] + todo[lane] - size[lane]
+        if over > 0 and (unread[lane] > ahead[lane] or over_all + over > overdraft):
+            continue
+        steps = (due[lane] - reached[lane, turn[lane]]) / weight[lane]
+        if steps < least:
+            best, least = lane, steps
+    return best
+
+
+@compiled
+def decode(rows, extra, counted, inputs, targets, is_seq_start, loss_mask):
+    """uint32[rows, words] -> the arrays of a batch, as `split_rows` and `batch_fields` say, in one pass."""
+    length = targets.shape[1]
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        own = row[extra : extra + length]
+        for j in range(length):  # apart from the inputs, so that the processor does many tokens at once
+            targets[i, j] = own[j] >> _U1
+            is_seq_start[i, j] = own[j] & _U1 == _U1
+            loss_mask[i, j] = True
+        for j in range(1, length):
+            inputs[i, j] = (own[j - 1] >> _U1) * (_U1 - (own[j] & _U1))
+        if extra:
+            inputs[i, 0] = (row[extra - 1] >> _U1) * (_U1 - (own[0] & _U1))
+        else:
+            inputs[i, 0] = _U0
+            loss_mask[i, 0] = is_seq_start[i, 0]
+        if counted:
+            for j in range(max(0, np.int64(row[len(row) - 1]) - extra), length):
+                loss_mask[i, j] = is_seq_start[i, j]
