@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import typer
 
+from flatmix.cli.bench import bench
 from flatmix.cli.convert import convert
 from flatmix.cli.demo import demo
 from flatmix.cli.inspect import inspect
@@ -33,7 +34,7 @@ def _commands() -> None:
     """Token batches mixed from many languages for language-model training in JAX."""
 
 
-for command in (convert, inspect, show, demo):
+for command in (convert, inspect, show, bench, demo):
     app.command()(command)
 
 

@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from flatmix.errors import StateError
 from flatmix.loader import build
-from flatmix.loader.batch import EncodedBatch, HostRows, Layout, TokenBatch
+from flatmix.loader.batch import EncodedBatch, Layout, TokenBatch
 from flatmix.loader.host import HostBatch, host_batch
 from flatmix.loader.prefetch import Prefetcher
 from flatmix.loader.recycling import Recycler
@@ -89,7 +89,7 @@ class ShufflingLoader:
         self.order = build.make_order(self._splits, params, self.mixture, token_batch_params, first)
         self._facts = self._what_the_past_depends_on()
         self._buffers = build.make_buffers(self._splits, self.order, params, token_batch_params, self._own_streams())
-        self._iterators: weakref.WeakSet[Prefetcher[EncodedBatch | HostRows, TokenBatch]] = weakref.WeakSet()
+        self._iterators: weakref.WeakSet[Prefetcher[EncodedBatch, TokenBatch]] = weakref.WeakSet()
         self._closed = threading.Event()
         self._memory = Recycler()
         self._own_rows: dict[int, NDArray[np.int64]] = {}
@@ -105,7 +105,7 @@ class ShufflingLoader:
         Raises ReadError where tokens could not be read; the loader can be used on.
         """
         started = time.perf_counter()
-        batch = self._layout.finish(self._prepare(self.order, step), self._memory.empty)
+        batch = self._layout.decode(self._prepare(self.order, step))
         self._waited(time.perf_counter() - started)
         return batch
 
@@ -125,13 +125,12 @@ class ShufflingLoader:
         start = whole_number(start, "start", 0)
         stop = None if stop is None else whole_number(stop, "stop", 0)
         self._check_open()
-        order = self.order
-        finish = partial(self._layout.finish, empty=self._memory.empty)
+        order, layout = self.order, self._layout
 
-        def prepare(step: int) -> EncodedBatch | HostRows:
+        def prepare(step: int) -> EncodedBatch:
             return self._prepare(order, step)
 
-        iterator = Prefetcher(prepare, finish, start, stop, self.params.prefetch, self._waited)
+        iterator = Prefetcher(prepare, layout.decode, start, stop, self.params.prefetch, self._waited)
         self._iterators.add(iterator)
         return iterator
 
@@ -234,7 +233,7 @@ class ShufflingLoader:
             keys=dict(self.mixture.keys or {}),
         )
 
-    def _prepare(self, order: Order, step: int) -> EncodedBatch | HostRows:
+    def _prepare(self, order: Order, step: int) -> EncodedBatch:
         """The rows of this process's devices, on their way there."""
         batch = order.timeline.batch(step)
         own = self._own_rows.get(batch)  # asked of the mesh once for each batch size, not at every step
@@ -242,7 +241,7 @@ class ShufflingLoader:
             self._layout.check(batch)
             own = self._own_rows[batch] = np.array(self._layout.own_rows(batch), np.int64)
         chosen = None if len(own) == batch else own
-        return self._layout.start(HostRows(batch, own, *self._host_rows(order, step, chosen)))
+        return self._layout.to_devices(batch, own, *self._host_rows(order, step, chosen))
 
     def _host_rows(
         self, order: Order, step: int, chosen: NDArray[np.int64] | None

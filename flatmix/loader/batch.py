@@ -1,16 +1,13 @@
 """rows of this process -> a batch as sharded `jax.Array`s.
 
 One array of encoded tokens goes to the devices, and ids and flags are made there; where the columns are divided too, a
-second one with the token before each. Where the devices are the CPU itself, ids and flags are made before: a compiled
-loop takes a tenth of the time that XLA takes there, and the arrays are used as they are. A process has, and is asked
-for, the rows of its own devices only, however the mesh lays them out.
+second one with the token before each. A process has, and is asked for, the rows of its own devices only, however the
+mesh lays them out.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +17,7 @@ from jaxtyping import Array, Int32, UInt32, jaxtyped
 from numpy.typing import NDArray
 from typeguard import typechecked
 
-from flatmix.loader.host import RowFormat, batch_fields, host_batch, split_rows
+from flatmix.loader.host import RowFormat, row_fields, split_fields, split_rows
 
 Tokens = UInt32[Array, "batch len"]
 Languages = Int32[Array, " batch"]
@@ -51,21 +48,11 @@ class TokenBatch:
 
 
 @dataclass(frozen=True)
-class HostRows:
-    """The rows of this process, before anything is made of them."""
-
-    batch: int  # rows of all processes
-    own: NDArray[np.int64]  # which of them these are, rising
-    rows: NDArray[np.uint32]  # uint32[own, words]
-    language: NDArray[np.int64]  # int64[own]
-
-
-@dataclass(frozen=True)
 class EncodedBatch:
     """A batch on its way to the devices, before it is decoded there."""
 
-    rows: tuple[Array, ...]  # uint32[batch, words]; or own and before, uint32[batch, len] each
-    language: Array  # int32[batch]
+    rows: tuple[Array | NDArray, ...]  # uint32[batch, words]; or own and before, uint32[batch, len] each
+    language: Array | NDArray  # int32[batch]
 
 
 class Layout:
@@ -88,14 +75,19 @@ class Layout:
         self.row_sharding = NamedSharding(sharding.mesh, rows, memory_kind=sharding.memory_kind)
         self._check_divides(f"a row of {form.length} tokens", form.length, 1)
         self._columns_divided = self._parts(1) > 1
-        self._on_host = all(device.platform == "cpu" for device in sharding.mesh.devices.flat)
+        # Where the rows are already, there is nothing to send ahead: `jit` takes them as they are, at less cost.
+        self._here = sharding.is_fully_addressable and all(device.platform == "cpu" for device in sharding.device_set)
         tokens = sharding if self._columns_divided else self.row_sharding
         lies = TokenBatch(tokens, tokens, tokens, tokens, self.row_sharding)
         # The functions of this module themselves: JAX then compiles once for all loaders of one layout.
         if self._columns_divided:
-            self._decode = jax.jit(_decode_columns, out_shardings=lies)
+            from_ = (sharding, sharding, self.row_sharding)
+            self._decode = jax.jit(_decode_columns, in_shardings=from_, out_shardings=lies)
         else:
-            self._decode = partial(jax.jit(_decode_rows, static_argnums=0, out_shardings=lies), form)
+            from_ = (self.row_sharding, self.row_sharding)
+            self._decode = partial(
+                jax.jit(_decode_rows, static_argnums=0, in_shardings=from_, out_shardings=lies), form
+            )
 
     def check(self, batch: int) -> None:
         """Raises ValueError where the rows of a batch do not divide over the mesh."""
@@ -113,34 +105,31 @@ class Layout:
             rows.setdefault(device.process_index, set()).add(index[0].indices(batch))
         return len({frozenset(parts) for parts in rows.values()})
 
-    def start(self, rows: HostRows) -> EncodedBatch | HostRows:
-        """Starts the way of the rows to the devices, where there is any. Runs no computation there."""
-        if self._on_host:
-            return rows
-        arrays = split_rows(rows.rows, self.form, np) if self._columns_divided else (rows.rows,)
-        codes = rows.language.astype(np.int32)
-        return EncodedBatch(tuple(self._laid(rows, array) for array in arrays), self._laid(rows, codes))
+    def to_devices(
+        self, batch: int, own: NDArray[np.int64], rows: NDArray[np.uint32], language: NDArray[np.int64]
+    ) -> EncodedBatch:
+        """Starts the way to the devices of uint32[own rows, words] and int64[own rows]. Runs no computation."""
+        arrays, sharding = ((rows,), self.row_sharding)
+        if self._columns_divided:
+            arrays, sharding = split_rows(rows, self.form), self.sharding
+        codes = language.astype(np.int32)
+        if self._here and len(own) == batch:
+            return EncodedBatch(arrays, codes)
+        place = {row: number for number, row in enumerate(own.tolist())}
 
-    def finish(self, batch: EncodedBatch | HostRows, empty: Callable[..., Any] = np.empty) -> TokenBatch:
-        """The arrays of the batch, made on the devices, or in memory by `empty`, which they keep. Called where
-        computations may be started."""
-        if isinstance(batch, EncodedBatch):
-            return self._decode(*batch.rows, batch.language)
-        made = host_batch(batch.rows, self.form, batch.language, empty)
-        return TokenBatch(*(self._laid(batch, array) for array in vars(made).values()))
+        def part(array: NDArray, index: tuple[slice, ...]) -> NDArray:
+            start, stop, _ = index[0].indices(batch)  # the rows of a device are consecutive, so they are in `own`
+            return array[(slice(place[start], place[start] + stop - start), *index[1:])]
 
-    def _laid(self, rows: HostRows, array: NDArray) -> Array:
-        """An array of which this process has the own rows."""
-        places = {row: number for number, row in enumerate(rows.own.tolist())} if len(rows.own) < rows.batch else None
+        def laid(array: NDArray, sharding: NamedSharding) -> Array:
+            shape, dtype = (batch, *array.shape[1:]), array.dtype  # a process may have no device, and so no part
+            return jax.make_array_from_callback(shape, sharding, partial(part, array), dtype=dtype)
 
-        def part(index: tuple[slice, ...]) -> NDArray:
-            start, stop, _ = index[0].indices(rows.batch)  # the rows of a device are consecutive, so they are in `own`
-            place = start if places is None else places[start]
-            return array[(slice(place, place + stop - start), *index[1:])]
+        return EncodedBatch(tuple(laid(array, sharding) for array in arrays), laid(codes, self.row_sharding))
 
-        sharding = self.row_sharding if array.ndim == 1 or not self._columns_divided else self.sharding
-        # a process may have no device, and so no part: the type has to be said
-        return jax.make_array_from_callback((rows.batch, *array.shape[1:]), sharding, part, dtype=array.dtype)
+    def decode(self, batch: EncodedBatch) -> TokenBatch:
+        """The arrays of the batch, made on the devices. Called where computations may be started."""
+        return self._decode(*batch.rows, batch.language)
 
     def _axes(self, dimension: int) -> tuple[str, ...]:
         axes = self.sharding.spec[dimension] if dimension < len(self.sharding.spec) else None
@@ -161,10 +150,10 @@ class Layout:
 @jaxtyped(typechecker=None)
 @typechecked
 def _decode_rows(form: RowFormat, rows: Rows, language: Languages) -> TokenBatch:
-    return TokenBatch(*batch_fields(*split_rows(rows, form, jnp), jnp), language)
+    return TokenBatch(*row_fields(rows, form, jnp), language)
 
 
 @jaxtyped(typechecker=None)
 @typechecked
 def _decode_columns(own: Tokens, before: Tokens, language: Languages) -> TokenBatch:
-    return TokenBatch(*batch_fields(own, before, jnp), language)
+    return TokenBatch(*split_fields(own, before), language)

@@ -171,7 +171,7 @@ def most_urgent(todo, unread, due, turn, reached, held, reserved, size, ahead, w
 
 @compiled
 def decode(rows, extra, counted, inputs, targets, is_seq_start, loss_mask):
-    """uint32[rows, words] -> the arrays of a batch, as `split_rows` and `batch_fields` say, in one pass."""
+    """uint32[rows, words] -> the arrays of a batch, as `row_fields` says, in one pass."""
     length = targets.shape[1]
     for i in range(rows.shape[0]):
         row = rows[i]

@@ -8,7 +8,8 @@ behind the same protocol.
 Cost: 0.1 to 0.2 ms for a row read alone among others, most of it the decoding of one chunk; 3 to 4 ns of CPU a token in
 long spans. For short ones each reader keeps up to CACHE_BYTES of shard indexes and of the chunks used last, so that a
 row read alone costs one request instead of two where the split has some ten shards or fewer; to keep the chunks of long
-spans would cost a quarter more than to read them. Threads are counted for the process, not for each reader. In Zarr v2, whose chunks are 256 times as long, any read costs 10 ms a chunk.
+spans would cost a quarter more than to read them. Threads are counted for the process, not for each reader. In Zarr v2,
+whose chunks are 256 times as long, any read costs 10 ms a chunk.
 """
 
 import functools
