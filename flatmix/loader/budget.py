@@ -21,7 +21,7 @@ _TURNS = 64  # of the bisection: more than a float64 has bits
 _AROUND = 2**14
 _CALL = 20_000
 _ENTRY_BYTES = 24  # of a row, beside its tokens: its cell in both sections, and its place in its block
-_STAGED = 32  # the rows have so many times the memory of the blocks on their way to them,
+_STAGED = 64  # the rows have so many times the memory of the blocks on their way to them,
 _STAGED_BLOCKS = (4, 16)  # but this is room for so many of the largest blocks, at least and at most
 _SPARE_BLOCKS = 1  # at least, for blocks that are read before there is room
 

@@ -214,11 +214,11 @@ class Buffers:
         self, order: Order, rows: Rows, which: NDArray[np.int64], out: NDArray[np.uint32]
     ) -> list[Reading]:
         reads: list[Reading] = []
-        for language in np.unique(rows.language[which]).tolist():
-            own = which[rows.language[which] == language]
-            windows = order.shuffles[language].locate(rows.stream[own], rows.occurrence[own]).window
-            for row, window in zip(own.tolist(), windows.tolist(), strict=True):
-                reads.append(start_read(self._sources[language], window, out[row : row + 1]))
+        own = (array[which].tolist() for array in (rows.language, rows.stream, rows.occurrence))
+        places = zip(which.tolist(), *own, strict=True)
+        for row, language, stream, occurrence in places:
+            window = order.shuffles[language].window(stream, occurrence)
+            reads.append(start_read(self._sources[language], window, out[row : row + 1]))
         self.metrics.rows_read_alone += len(which)
         self.metrics.bytes_read += len(which) * self._words * 4
         return reads
@@ -279,8 +279,8 @@ class _Staging:
 
     def take(self, windows: int) -> NDArray[np.uint32] | None:
         """Memory for so many windows, if there is any."""
-        for number, memory in enumerate(self._free):
-            if len(memory) == windows:
+        for number in reversed(range(len(self._free))):  # the last one used is still in the processor's cache
+            if len(self._free[number]) == windows:
                 return self._free.pop(number)
         wanted = 4 * windows * self._words
         while self._left < wanted and self._free:  # of blocks of another size

@@ -7,7 +7,7 @@ another to be used up.
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,6 @@ class Section:
     blocks: Future[Blocks]
     next: int = 0
     stored: int = 0  # blocks
-    errors: list[tuple[NDArray[np.int32], Exception]] = field(default_factory=list)  # of blocks: their offsets
 
 
 def blocks_of(lane: Lane, number: int, offset: int) -> Blocks:
@@ -88,6 +87,7 @@ class Sections:
         self._owner = np.full((lanes, 2), -1)
         self._length, self._reached = np.zeros((lanes, 2), np.int64), np.zeros((lanes, 2), np.int64)
         self._turn, self._held, self._reserved, self._todo, self._unread, self._due = np.zeros((6, lanes), np.int64)
+        self._errors: list[tuple[Section, NDArray[np.int32], Exception]] = []  # of blocks: where their rows stand
         self._moved = np.zeros(lanes, np.bool_)
         self._sections: list[list[Section | None]] = [[None, None] for _ in self.lanes]
 
@@ -214,16 +214,16 @@ class Sections:
     def give_up(self, section: Section, number: int, rows: int, error: Exception) -> None:
         """A block could not be read: its error is that of the first of its rows that is asked for."""
         self._reserved[section.lane] -= rows
-        section.errors.append((section.blocks.result().offsets[number], error))
+        self._errors.append((section, section.blocks.result().offsets[number], error))
 
     def raise_error(self, rows: Rows, missing: NDArray[np.int64]) -> None:
         """Raises the error of a block that one of the missing rows is in; once, so that they can be asked for again."""
-        for own in self._sections:
-            for section in own:
-                for entry in section.errors if section is not None else ():
-                    if self.rows_of(rows, missing, section, entry[0]).size:
-                        section.errors.remove(entry)
-                        raise entry[1]
+        self._errors = [entry for entry in self._errors if entry[0] in self._sections[entry[0].lane]]
+        for entry in self._errors:
+            section, offsets, error = entry
+            if self.rows_of(rows, missing, section, offsets).size:
+                self._errors.remove(entry)
+                raise error
 
     def rows_of(
         self, rows: Rows, which: NDArray[np.int64], section: Section, offsets: NDArray[np.int32]

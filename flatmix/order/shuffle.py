@@ -146,6 +146,14 @@ class Shuffle:
             first[start:stop] = firsts[own // self.block_windows]
         return Places(epoch, minipoch, place, (first + place % self.block_windows) % self.windows)
 
+    def window(self, stream: int, occurrence: int) -> int:
+        """The window of one occurrence, as `locate` finds those of many."""
+        epoch, index = divmod(occurrence, self.windows_per_stream)
+        minipoch, index = divmod(index, self.buffer_windows)
+        places, firsts = self.buffer(epoch, minipoch, stream)
+        block, place = divmod(int(places[index]), self.block_windows)
+        return (int(firsts[block]) + place) % self.windows
+
     def buffer(self, epoch: int, minipoch: int, stream: int) -> Buffer:
         """A shuffle buffer, both read-only: the place of each of its windows in the sequence in which they come, and
         the first window of each of its read blocks (int64), which goes on from there, and at `windows` from 0 again."""

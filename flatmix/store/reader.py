@@ -88,7 +88,7 @@ class TensorStoreReader:
         self._limits = _limits(threads)
         self._guard = None if attributes is None else _Guard(folder, metadata.zarr_format, attributes)
         self._long = _LONG_CHUNKS * metadata.chunk
-        self._array, self._uncached = self._open(CACHE_BYTES), self._open(0)
+        self._array = self._open(CACHE_BYTES)
 
     def read(self, start: int, stop: int, out: np.ndarray) -> Future:
         """As Reader.read; `out` has the array's dtype and the shape [stop - start, *other axes of the array]."""
@@ -101,12 +101,15 @@ class TensorStoreReader:
         if not (out.flags.c_contiguous and out.flags.writeable):
             raise ValueError("the memory to read into must be C-contiguous and writeable")
         self._check_process()
-        self._check_same()
         array = self._array if stop - start < self._long else self._uncached
         return _Reading(self, start, stop, ts.array(out).write(array[start:stop].translate_to[0]))
 
+    @functools.cached_property
+    def _uncached(self) -> ts.TensorStore:
+        return self._open(0)
+
     def _check_same(self) -> None:
-        """Before a read and after it: a replaced split's chunks are opened by the same paths."""
+        """After a read: a replaced split's chunks are opened by the same paths."""
         if self._guard is not None and self._guard.changed():
             raise ReadError(
                 f"{self.place} is gone or was replaced while it was open: its tokens are others now; make a new loader"
@@ -169,12 +172,12 @@ class _Guard:
 
     def __init__(self, folder: str, zarr_format: int, attributes: dict[str, Any]) -> None:
         self._folder, self._zarr_format, self._attributes = Path(folder), zarr_format, attributes
-        self._file = self._folder / (METADATA if zarr_format == 3 else ATTRIBUTES_V2)
+        self._file = str(self._folder / (METADATA if zarr_format == 3 else ATTRIBUTES_V2))
         self._stamp: tuple[int, ...] | None = None  # of the file, when it was last read
 
     def changed(self) -> bool:
         try:
-            found = self._file.stat()
+            found = os.stat(self._file)  # noqa: PTH116  pathlib takes four times as long, and this comes with every read
         except OSError:
             return True
         stamp = found.st_ino, found.st_mtime_ns, found.st_size
