@@ -1,6 +1,6 @@
 """flatmix inspect"""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +21,7 @@ def inspect(
     """Show what is in a store: languages, splits, tokens, documents, bytes, tokenizer, size on disk, complete or not.
 
     With a run file, also what its weights become: of each language the share that was asked for and that of the
-    tokens, by phase.
+    tokens, by phase; and what its shuffle buffers take on this machine.
 
     \b
     Examples:
@@ -41,6 +41,7 @@ def inspect(
     described = {"store": opened.path, "splits": splits}
     if run is not None:
         described["mixture"] = _describe_mixture(run, opened)
+        described["memory"] = _describe_memory(run, language)
     if as_json:
         print_json(described)
         return
@@ -52,6 +53,7 @@ def inspect(
         print("refused: " + " ".join(reason.splitlines()))
     if run is not None:
         _print_mixture(described["mixture"])
+        print("\n" + _memory_line(described["memory"]))
 
 
 def _describe(store: Any, language: str, split: str) -> dict[str, Any]:
@@ -70,6 +72,35 @@ def _describe_mixture(run: Any, store: Any) -> dict[str, Any]:
 
     phases = describe(run.mixture, store.open(run.mixture.languages, run.split))
     return {"split": run.split, "mode": run.mixture.mode, "phases": [asdict(phase) for phase in phases]}
+
+
+def _describe_memory(run: Any, language: str | None) -> dict[str, Any]:
+    """That of a process which has all rows; or why there can be no loader."""
+    from flatmix.loader import ShufflingLoader
+
+    params = replace(run.params, language=language or run.params.language)
+    try:
+        with ShufflingLoader(run.split, params, run.mixture, run.token_batch_params, timeline=run.timeline) as loader:
+            return loader.memory()
+    except ValueError as error:
+        return {"error": str(error)}
+
+
+def _memory_line(memory: dict[str, Any]) -> str:
+    if "error" in memory:
+        return f"no loader can be made of this run: {memory['error']}"
+    languages = memory["languages"].values()
+    whole = sum(language["whole"] for language in languages)
+    parts = [
+        (sum(language["times_read"] == 1 and not language["read_alone"] for language in languages), "held whole"),
+        (sum(language["times_read"] > 1 for language in languages), "held in parts, their blocks read several times"),
+        (sum(language["read_alone"] > 0 for language in languages), "read row by row, at least in part"),
+    ]
+    told = "; ".join(f"{count} {what}" for count, what in parts if count)
+    return (
+        f"memory of the shuffle buffers: {memory['buffers']:,} bytes of a budget of {memory['budget']:,}; to hold all "
+        f"of them would take {whole:,}. Languages: {told}"
+    )
 
 
 def _print_mixture(mixture: dict[str, Any]) -> None:

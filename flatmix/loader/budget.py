@@ -21,9 +21,11 @@ _TURNS = 64  # of the bisection: more than a float64 has bits
 _AROUND = 2**14
 _CALL = 20_000
 _ENTRY_BYTES = 24  # of a row, beside its tokens: its cell in both sections, and its place in its block
-_STAGED = 64  # the rows have so many times the memory of the blocks on their way to them,
-_STAGED_BLOCKS = (4, 16)  # but this is room for so many of the largest blocks, at least and at most
-_SPARE_BLOCKS = 1  # at least, for blocks that are read before there is room
+# Beside the rows, as shares of their memory: room for blocks on their way, but for so many of the largest blocks at the
+# least and at most; and cells that lanes may borrow, one block at least.
+_STAGED, _STAGED_WELL, _MOST_STAGED = 1 / 64, 1 / 16, 16
+_WELL = 4  # blocks on their way keep two cores busy: worth a larger share
+_SPARE = 1 / 64
 
 
 @dataclass(frozen=True)
@@ -65,19 +67,21 @@ def share_memory(demands: Mapping[int, Demand], words: int, budget: int) -> Shar
     row = 4 * words
     for limit in sorted({demand.block_windows for demand in demands.values()}, reverse=True):
         fitting = {index: demand for index, demand in demands.items() if demand.block_windows <= limit}
-        fixed = (_STAGED_BLOCKS[0] + _SPARE_BLOCKS) * limit * row
-        room = min(budget - fixed, int(budget / (1 + 2 / _STAGED)))
+        block = limit * row
+        least = max(block, min(_WELL * block, int(budget * _STAGED_WELL)))
+        room = min(budget - least - block, int(budget / (1 + _STAGED + _SPARE)))
         sizes = _sizes(fitting, room // (row + _ENTRY_BYTES))
         rows = sum(map(sum, sizes.values()))
         if rows:  # otherwise the largest blocks are more than there is memory for: do without them
-            spare = max(_SPARE_BLOCKS * limit, rows // _STAGED)
-            least, most = (blocks * limit * row for blocks in _STAGED_BLOCKS)
-            staging = min(max(least, rows * row // _STAGED), most)
+            spare = max(limit, int(rows * _SPARE))
+            held = (rows + spare) * row + rows * _ENTRY_BYTES
+            staging = max(rows * row * _STAGED, min(_WELL * block, rows * row * _STAGED_WELL))
+            staging = max(block, min(int(staging), _MOST_STAGED * block, budget - held))
             return Share(
                 {index: sizes.get(index, [0] * demand.lanes) for index, demand in demands.items()},
                 spare,
                 staging,
-                (rows + spare) * row + rows * _ENTRY_BYTES + staging,
+                held + staging,
             )
     return Share({index: [0] * demand.lanes for index, demand in demands.items()}, 0, 0, 0)
 
