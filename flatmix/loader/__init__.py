@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from flatmix.errors import StateError
 from flatmix.loader import build
 from flatmix.loader.batch import EncodedBatch, Layout, TokenBatch
+from flatmix.loader.buffers import CLOSED
 from flatmix.loader.host import HostBatch, host_batch
 from flatmix.loader.prefetch import Prefetcher
 from flatmix.loader.recycling import Recycler
@@ -46,8 +47,6 @@ from flatmix.params import FlatTokensParams, MixtureParams, TokenBatchParams
 from flatmix.store import open_store
 
 __all__ = ["HostBatch", "ShufflingLoader", "TokenBatch"]
-
-_CLOSED = "this loader is closed: make a new one"
 
 
 class ShufflingLoader:
@@ -193,7 +192,7 @@ class ShufflingLoader:
         """Ends the background threads and gives the buffers' memory back. A closed loader loads nothing more."""
         self._closed.set()
         for iterator in list(self._iterators):
-            iterator.close(ValueError(_CLOSED))
+            iterator.close(ValueError(CLOSED))
         self._buffers.close()
         self._memory.clear()
 
@@ -256,7 +255,7 @@ class ShufflingLoader:
 
     def _check_open(self) -> None:
         if self._closed.is_set():
-            raise ValueError(_CLOSED)
+            raise ValueError(CLOSED)
 
     def _waited(self, seconds: float) -> None:
         self._buffers.metrics.seconds_waited += seconds

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MOST_SECTIONS = 16
+_MOST_ROWS = 2**30  # cells are counted in int32, those that may be borrowed too
 _TURNS = 64  # of the bisection: more than a float64 has bits
 # The cost of a read that is not its tokens, in tokens: what lies around them in the chunks, and the call itself.
 _AROUND = 2**14
@@ -70,7 +71,7 @@ def share_memory(demands: Mapping[int, Demand], words: int, budget: int) -> Shar
         block = limit * row
         least = max(block, min(_WELL * block, int(budget * _STAGED_WELL)))
         room = min(budget - least - block, int(budget / (1 + _STAGED + _SPARE)))
-        sizes = _sizes(fitting, room // (row + _ENTRY_BYTES))
+        sizes = _sizes(fitting, min(room // (row + _ENTRY_BYTES), _MOST_ROWS))
         rows = sum(map(sum, sizes.values()))
         if rows:  # otherwise the largest blocks are more than there is memory for: do without them
             spare = max(limit, int(rows * _SPARE))

@@ -20,6 +20,8 @@ from flatmix.loader.rows import Reading, RowSource, finish_all, start_read
 from flatmix.loader.sections import Blocks, Section, Sections, blocks_of
 from flatmix.order import Order
 
+CLOSED = "this loader is closed: make a new one"
+
 _UNDER_WAY = 16  # blocks: enough to keep all cores and a disk busy, and to hide 50 ms of a far store
 _NEAR = 64  # steps: one so little after another look is taken for going on from it
 _AT_ONCE = 2**13  # windows: the sections of such a buffer are prepared in less than 0.2 ms, those of others behind
@@ -34,7 +36,7 @@ class Metrics:
     rows: int = 0  # given out
     rows_read_alone: int = 0
     bytes_read: int = 0  # of encoded tokens, before any compression
-    buffers_filled: int = 0
+    buffers_filled: int = 0  # or parts of them, where the memory holds parts
 
 
 @dataclass(eq=False)
@@ -115,6 +117,8 @@ class Buffers:
         """Fills uint32[rows, words] with the encoded tokens of the chosen rows of a step, all without it; returns the
         language of each, int64[rows]. Raises ReadError; `out` is then worthless."""
         with self._lock:
+            if self._closed:
+                raise ValueError(CLOSED)
             try:
                 return self._fetch(order, step, chosen, out)
             except Exception:
@@ -145,7 +149,7 @@ class Buffers:
         self, order: Order, step: int, chosen: NDArray[np.int64] | None, out: NDArray[np.uint32]
     ) -> NDArray[np.int64]:
         every = self._planner.rows(order, step)
-        follows = not self._closed and self._follow(order, step, every)
+        follows = self._follow(order, step, every)
         if follows:
             self._store([block for block in self._under_way if block.reading.done()])
         rows = every if chosen is None else every.chosen(chosen)
@@ -155,6 +159,7 @@ class Buffers:
         if follows:
             self._start_blocks(len(out), late=bool((rows.lane[missing] >= 0).any()))
         self.metrics.rows += len(out)
+        self.metrics.buffers_filled = self._sections.filled
         return rows.language
 
     def _read_missing(self, order: Order, rows: Rows, missing: NDArray[np.int64], out: NDArray[np.uint32]) -> None:
@@ -232,9 +237,8 @@ class Buffers:
             except Exception as error:
                 self._give_up(block.section, block.number, block.rows, block.memory, error)
                 continue
-            complete = self._sections.store(block.section, block.number, block.rows, block.memory)
+            self._sections.store(block.section, block.number, block.rows, block.memory)
             self._staging.give(block.memory)
-            self.metrics.buffers_filled += complete
             self.metrics.bytes_read += block.memory.nbytes
 
     def _start_blocks(self, rows: int, late: bool) -> None:

@@ -104,7 +104,7 @@ def make_buffers(
         split = opened[index]
         reader = split.reader(params.threads)
         if form.counted:
-            sources[index] = DocumentRows(split, reader, form.window)
+            sources[index] = DocumentRows(split, reader, form.window, params.threads)
         else:
             sources[index] = PackedRows(reader, order.shuffles[index].windows, form.window, shape.window_stride)
     budget = resolve_budget(params.memory_budget)

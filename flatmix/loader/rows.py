@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from flatmix.order.windows import window_span
 from flatmix.store import Split
+from flatmix.store.format import SEQ_STARTS
 from flatmix.store.reader import Future, Reader
+from flatmix.store.split import ArrayRead
 
 _SPAN = 2**18  # tokens of several rows that are read at once to be copied: 1 MB beside the rows for each read
 _GAP = 2**14  # tokens between two documents' parts that are sooner read than left out: those of a chunk
@@ -85,12 +87,16 @@ class PackedRows:
 class DocumentRows:
     """One document a row: its first `window` tokens, 0 after its end, and as the last word how many are real."""
 
-    def __init__(self, split: Split, reader: Reader, window: int):
+    def __init__(self, split: Split, reader: Reader, window: int, threads: int | None = None):
         self.windows = split.documents
         self._split, self._reader, self._window = split, reader, window
+        self._starts = split.array_reader(SEQ_STARTS, threads)
 
     def start_span(self, first: int, rows: NDArray[np.uint32]) -> Reading:
-        starts = self._split.seq_starts(first, first + len(rows) + 1).astype(np.int64)
+        read = self._split.start_seq_starts(first, first + len(rows) + 1, self._starts)
+        return _After(read, lambda: self._start_documents(read.result().astype(np.int64), rows))
+
+    def _start_documents(self, starts: NDArray[np.int64], rows: NDArray[np.uint32]) -> Reading:
         lengths = np.minimum(np.diff(starts), self._window)
         stops = starts[:-1] + lengths
         rows[:, self._window] = lengths
@@ -148,6 +154,30 @@ class _Both:
 
     def result(self) -> None:
         finish_all(self._reads)
+
+
+class _After:
+    """A read that can be begun when something else has been read."""
+
+    def __init__(self, first: ArrayRead, then: Callable[[], Reading]):
+        self._first, self._then = first, then
+        self._read: Reading | None = None
+        self._error: Exception | None = None
+
+    def done(self) -> bool:
+        if self._read is None and self._error is None and self._first.done():
+            try:
+                self._read = self._then()
+            except Exception as error:  # for `result` to raise
+                self._error = error
+        return self._error is not None or (self._read is not None and self._read.done())
+
+    def result(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._read is None:
+            self._read = self._then()
+        self._read.result()
 
 
 class _InTurn:

@@ -40,7 +40,7 @@ class Section:
     number: int
     blocks: Future[Blocks]
     next: int = 0
-    stored: int = 0  # blocks
+    filled: bool = False  # no block is left to be read
 
 
 def blocks_of(lane: Lane, number: int, offset: int) -> Blocks:
@@ -67,6 +67,7 @@ class Sections:
         self.lanes = lanes
         self.sizes = np.array([lane.size for lane in lanes], np.int64)
         self._spare = spare
+        self.filled = 0  # sections so far
         self.pool = np.empty((int(self.sizes.sum()) + spare if lanes else 0, words), np.uint32)
         self._weights = np.array([lane.weight for lane in lanes], np.float64)
         self._ahead = np.array(
@@ -173,6 +174,8 @@ class Sections:
                     self._due[lane] = after + int(offsets[0])
                     return
                 section.next += 1
+            self.filled += not section.filled
+            section.filled = True
 
     def next_block(self) -> Section | None:
         """The section whose next block is to be read first, of those that may be read now."""
@@ -196,20 +199,18 @@ class Sections:
         self.note(section.lane)
         return number, rows
 
-    def store(self, section: Section, number: int, rows: int, block: NDArray[np.uint32]) -> bool:
-        """Takes over the rows of a block that has been read. Returns whether its section is complete now."""
+    def store(self, section: Section, number: int, rows: int, block: NDArray[np.uint32]) -> None:
+        """Takes over the rows of a block that has been read."""
         lane = section.lane
         self._reserved[lane] -= rows
         side = next((side for side, own in enumerate(self._sections[lane]) if own is section), None)
         if side is None:  # the lane has gone elsewhere
-            return False
+            return
         blocks = section.blocks.result()
         self._free_count = kernels.store(
             block, blocks.windows[number], blocks.offsets[number], self._cells, self._base[lane, side], lane, self.pool,
             self._free, self._free_count, self._held,
         )  # fmt: skip
-        section.stored += 1
-        return section.stored == len(blocks.firsts)
 
     def give_up(self, section: Section, number: int, rows: int, error: Exception) -> None:
         """A block could not be read: its error is that of the first of its rows that is asked for."""

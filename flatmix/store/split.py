@@ -9,6 +9,7 @@ Cost: six small files on opening, the group's among them (four without sources, 
 three, and two chunks. Each reader is a handle without open files.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from flatmix.store import format as layout
 from flatmix.store import metadata as meta
 from flatmix.store.arrays import ArrayMetadata, array_metadata
 from flatmix.store.older import WEAK, undo_delta, weak_digest
-from flatmix.store.reader import Reader, TensorStoreReader
+from flatmix.store.reader import Future, Reader, TensorStoreReader
 
 
 @dataclass(frozen=True)
@@ -64,19 +65,28 @@ class Split:
 
         IndexError outside that; ReadError when they cannot be read, or are no rising sequence from 0 to `tokens`.
         """
+        return self.start_seq_starts(start, stop, self.array_reader(layout.SEQ_STARTS)).result()
+
+    def start_seq_starts(self, start: int, stop: int, reader: TensorStoreReader) -> "ArrayRead":
+        """Begins to read entries [start, stop) of seq_starts with a reader of that array. Raises as `seq_starts`."""
         if self.weak and not self.tokens:  # all are 0, and need not have been written
-            self.array_reader(layout.SEQ_STARTS).check_span(start, stop)
-            return np.zeros(stop - start, np.uint64)
-        starts = self._read(layout.SEQ_STARTS, start, stop)
-        if len(starts):
-            fair = bool(np.all(starts[1:] >= starts[:-1])) and int(starts[-1]) <= self.tokens
-            fair = fair and (start > 0 or starts[0] == 0) and (stop <= self.documents or int(starts[-1]) == self.tokens)
-            if not fair:
-                place = place_of(self.store_path, self.language, self.name)
-                raise ReadError(
-                    f"seq_starts of {place}: entries [{start}, {stop}) do not rise from 0 to the {self.tokens} tokens"
-                )
-        return starts
+            reader.check_span(start, stop)
+            return ArrayRead(None, lambda: np.zeros(stop - start, np.uint64))
+        read = _start(reader, start, stop)
+
+        def checked() -> np.ndarray:
+            starts = read.result()
+            if len(starts):
+                fair = bool(np.all(starts[1:] >= starts[:-1])) and int(starts[-1]) <= self.tokens
+                fair = fair and (start > 0 or starts[0] == 0)
+                fair = fair and (stop <= self.documents or int(starts[-1]) == self.tokens)
+                if not fair:
+                    place = place_of(self.store_path, self.language, self.name)
+                    span = f"entries [{start}, {stop})"
+                    raise ReadError(f"seq_starts of {place}: {span} do not rise from 0 to the {self.tokens} tokens")
+            return starts
+
+        return ArrayRead(read.future, checked)
 
     def sources(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray] | None:
         """source_file and source_record of those documents, uint32 and uint64[stop - start]; None if not kept."""
@@ -99,17 +109,42 @@ class Split:
         return sum(file.stat().st_size for file in Path(self.path).rglob("*") if file.is_file())
 
     def _read(self, name: str, start: int, stop: int) -> np.ndarray:
-        reader = self.array_reader(name)
-        reader.check_span(start, stop)
-        array = reader.metadata
-        first, last = start, stop
-        if array.delta:  # differences count from the start of their chunk
-            first, last = start // array.chunk * array.chunk, min(-(-stop // array.chunk) * array.chunk, array.shape[0])
-        out = np.empty((last - first, *array.shape[1:]), reader.dtype)
-        reader.read(first, last, out).result()
+        return _start(self.array_reader(name), start, stop).result()
+
+
+@dataclass(frozen=True)
+class ArrayRead:
+    """Entries of an array that are under way."""
+
+    future: Future | None  # None where there is nothing to wait for
+    finish: Callable[[], np.ndarray]
+
+    def done(self) -> bool:
+        """Whether `result` would wait for nothing."""
+        return self.future is None or self.future.done()
+
+    def result(self) -> np.ndarray:
+        """The entries; ReadError where they could not be read, or are not what they should be."""
+        return self.finish()
+
+
+def _start(reader: TensorStoreReader, start: int, stop: int) -> ArrayRead:
+    """Begins to read entries [start, stop) of an array, as they are meant."""
+    reader.check_span(start, stop)
+    array = reader.metadata
+    first, last = start, stop
+    if array.delta:  # differences count from the start of their chunk
+        first, last = start // array.chunk * array.chunk, min(-(-stop // array.chunk) * array.chunk, array.shape[0])
+    out = np.empty((last - first, *array.shape[1:]), reader.dtype)
+    future = reader.read(first, last, out)
+
+    def finish() -> np.ndarray:
+        future.result()
         if array.delta:
             undo_delta(out, array.chunk)
         return out[start - first : stop - first]
+
+    return ArrayRead(future, finish)
 
 
 def load_split(
