@@ -157,7 +157,8 @@ class Buffers:
         if len(missing):
             self._read_missing(order, rows, missing, out)
         if follows:
-            self._start_blocks(len(out), late=bool((rows.lane[missing] >= 0).any()))
+            self._sections.mark_used(rows, missing)
+            self._start_blocks(len(out), late=len(missing) > 0 and bool((rows.lane[missing] >= 0).any()))
         self.metrics.rows += len(out)
         self.metrics.buffers_filled = self._sections.filled
         return rows.language
@@ -243,10 +244,11 @@ class Buffers:
 
     def _start_blocks(self, rows: int, late: bool) -> None:
         """Begins to read blocks, at the pace at which rows are used; as many as may be where rows are late."""
-        opened = [lane for lane, blocks in self._opening if blocks.done()]
-        self._opening = [(lane, blocks) for lane, blocks in self._opening if not blocks.done()]
-        for lane in opened:
-            self._sections.note(lane)
+        if self._opening:
+            opened = [lane for lane, blocks in self._opening if blocks.done()]
+            self._opening = [(lane, blocks) for lane, blocks in self._opening if not blocks.done()]
+            for lane in opened:
+                self._sections.note(lane)
         self._credit = min(self._credit, 0) + _PACE * rows
         while (late or self._credit > 0) and len(self._under_way) < _UNDER_WAY:
             section = self._sections.next_block()

@@ -59,6 +59,17 @@ def take(rows, lane, section, offset, owner, base, cells, pool, out, missing):
 
 
 @compiled
+def mark_used(rows, lane, section, offset, owner, base, cells):
+    """Leaves out of the blocks to come those of the given rows that were missing: they have been read alone."""
+    for i in rows:
+        for side in range(2):
+            if lane[i] >= 0 and owner[lane[i], side] == section[i]:
+                entry = base[lane[i], side] + offset[i]
+                if cells[entry] == MISSING:
+                    cells[entry] = USED
+
+
+@compiled
 def release(lane, section, offset, owner, base, length, cells, free, free_count, held, reached, moved):
     """Gives back the cells of rows that the order has passed. Returns how many cells are free then.
 

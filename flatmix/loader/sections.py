@@ -40,7 +40,7 @@ class Section:
     number: int
     blocks: Future[Blocks]
     next: int = 0
-    filled: bool = False  # no block is left to be read
+    being_filled: bool = False  # a block was begun, and one is left to be read
 
 
 def blocks_of(lane: Lane, number: int, offset: int) -> Blocks:
@@ -105,6 +105,10 @@ class Sections:
         )
         return missing[:count]
 
+    def mark_used(self, rows: Rows, missing: NDArray[np.int64]) -> None:
+        """Notes that rows which were missing have been read alone, and need no block any more."""
+        kernels.mark_used(missing, rows.lane, rows.section, rows.offset, self._owner, self._base, self._cells)
+
     def pass_rows(self, rows: Rows) -> list[tuple[int, int, int]]:
         """Frees the cells of all rows of a step. Returns the lanes that come to another section, as (lane, section,
         offset) of their next row."""
@@ -156,14 +160,15 @@ class Sections:
         self._cells[start + offset : start + stop - first] = kernels.MISSING
         self._owner[lane, side], self._length[lane, side], self._reached[lane, side] = section, stop - first, offset
 
-    def note(self, lane: int) -> None:
-        """Notes which block a lane reads next: one of its own section first, then of the one after it."""
+    def note(self, lane: int) -> Section | None:
+        """Notes which block a lane reads next, one of its own section first, then of the one after it; returns the
+        section, None where there is no block to read."""
         self._todo[lane] = 0
         turn = int(self._turn[lane])
         for side in (turn, 1 - turn):
             section = self._sections[lane][side]
             if section is None or not section.blocks.done():
-                return
+                return None
             blocks = section.blocks.result()
             while section.next < len(blocks.firsts):
                 offsets = blocks.offsets[section.next]
@@ -172,29 +177,33 @@ class Sections:
                     after = 0 if side == turn else int(self._length[lane, turn])
                     self._todo[lane], self._unread[lane] = todo, blocks.unread[section.next]
                     self._due[lane] = after + int(offsets[0])
-                    return
+                    return section
                 section.next += 1
-            self.filled += not section.filled
-            section.filled = True
+            self.filled += section.being_filled
+            section.being_filled = False
+        return None
 
     def next_block(self) -> Section | None:
         """The section whose next block is to be read first, of those that may be read now."""
         spare = self._free_count - int(self._reserved.sum())
-        lane = kernels.most_urgent(
-            self._todo, self._unread, self._due, self._turn, self._reached, self._held, self._reserved, self.sizes,
-            self._ahead, self._weights, spare, self._spare,
-        )  # fmt: skip
-        for side in (self._turn[lane], 1 - self._turn[lane]) if lane >= 0 else ():
-            section = self._sections[lane][side]
-            if section is not None and section.next < len(section.blocks.result().firsts):
+        while True:
+            lane = kernels.most_urgent(
+                self._todo, self._unread, self._due, self._turn, self._reached, self._held, self._reserved, self.sizes,
+                self._ahead, self._weights, spare, self._spare,
+            )  # fmt: skip
+            if lane < 0:
+                return None
+            todo, due = self._todo[lane], self._due[lane]
+            section = self.note(lane)
+            if section is not None and (self._todo[lane], self._due[lane]) == (todo, due):
                 return section
-        return None
 
     def reserve(self, section: Section) -> tuple[int, int]:
         """Takes the next block of a section in hand. Returns its number and the rows to come, for which there will be
         cells until `store` or `give_up`."""
         number, rows = section.next, int(self._todo[section.lane])
         section.next += 1
+        section.being_filled = True
         self._reserved[section.lane] += rows
         self.note(section.lane)
         return number, rows
