@@ -25,26 +25,27 @@ _ENTRY_BYTES = 24  # of a row, beside its tokens: its cell in both sections, and
 # Beside the rows, as shares of their memory: room for blocks on their way, but for so many of the largest blocks at the
 # least and at most; and cells that lanes may borrow, one block at least.
 _STAGED, _STAGED_WELL, _MOST_STAGED = 1 / 64, 1 / 16, 16
-_WELL = 4  # blocks on their way keep two cores busy: worth a larger share
+_WELL, _WELL_STEPS = 4, 8  # blocks keep two cores busy, and the rows of some steps the pace: worth a larger share
 _SPARE = 1 / 64
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What one language would hold: `windows` of a full buffer, in each of `lanes` lanes, in blocks of `block_windows`;
-    `tokens` of a window, and the `weight` of the language."""
+    """What one language would hold: `windows` of a full buffer, or of `buffers` consecutive ones, in each of `lanes`
+    lanes, in blocks of `block_windows`; `tokens` of a window, and the `weight` of the language."""
 
     windows: int
     lanes: int
     block_windows: int
     tokens: int
     weight: float
+    buffers: int = 1
 
     def choices(self) -> list[tuple[int, float]]:
         """(windows held, tokens to read for each row), from all windows to none."""
         whole = (self.block_windows * self.tokens + _AROUND + _CALL) / self.block_windows
         alone = self.tokens + _AROUND + 2 * _CALL  # twice: a step waits for it, and for a block seldom
-        counts = range(1, min(_MOST_SECTIONS, self.windows) + 1)
+        counts = range(1, min(_MOST_SECTIONS if self.buffers == 1 else 1, self.windows) + 1)
         held = [(-(-self.windows // count), count * whole) for count in counts]
         return [choice for choice in held if choice[1] < alone] + [(0, float(alone))]
 
@@ -63,21 +64,22 @@ class Share:
     bytes: int
 
 
-def share_memory(demands: Mapping[int, Demand], words: int, budget: int) -> Share:
-    """Splits `budget` bytes among languages, whose rows have `words` uint32 values."""
+def share_memory(demands: Mapping[int, Demand], words: int, step_rows: int, budget: int) -> Share:
+    """Splits `budget` bytes among languages, whose rows have `words` uint32 values; a step takes `step_rows`."""
     row = 4 * words
     for limit in sorted({demand.block_windows for demand in demands.values()}, reverse=True):
         fitting = {index: demand for index, demand in demands.items() if demand.block_windows <= limit}
         block = limit * row
-        least = max(block, min(_WELL * block, int(budget * _STAGED_WELL)))
+        well = max(_WELL * block, _WELL_STEPS * step_rows * row)
+        least = max(block, min(well, int(budget * _STAGED_WELL)))
         room = min(budget - least - block, int(budget / (1 + _STAGED + _SPARE)))
         sizes = _sizes(fitting, min(room // (row + _ENTRY_BYTES), _MOST_ROWS))
         rows = sum(map(sum, sizes.values()))
         if rows:  # otherwise the largest blocks are more than there is memory for: do without them
             spare = max(limit, int(rows * _SPARE))
             held = (rows + spare) * row + rows * _ENTRY_BYTES
-            staging = max(rows * row * _STAGED, min(_WELL * block, rows * row * _STAGED_WELL))
-            staging = max(block, min(int(staging), _MOST_STAGED * block, budget - held))
+            staging = max(well, min(int(rows * row * _STAGED), _MOST_STAGED * block))
+            staging = max(block, min(staging, max(int(rows * row * _STAGED_WELL), least), budget - held))
             return Share(
                 {index: sizes.get(index, [0] * demand.lanes) for index, demand in demands.items()},
                 spare,

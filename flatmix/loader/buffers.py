@@ -6,6 +6,7 @@ are used, those that are needed first before the others, and no step waits for o
 nothing; where a second one follows it, the buffers go there.
 """
 
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +24,7 @@ from flatmix.order import Order
 CLOSED = "this loader is closed: make a new one"
 
 _UNDER_WAY = 16  # blocks: enough to keep all cores and a disk busy, and to hide 50 ms of a far store
+_STEPS_HELD = 4  # at least: of smaller buffers several are held together
 _NEAR = 64  # steps: one so little after another look is taken for going on from it
 _AT_ONCE = 2**13  # windows: the sections of such a buffer are prepared in less than 0.2 ms, those of others behind
 _PACE = 2  # blocks are begun for so many times the rows that are used: their reading is spread over the steps
@@ -68,8 +70,8 @@ class Buffers:
     ):  # fmt: skip
         self.metrics = Metrics()
         self._sources, self._words, self._budget = sources, words, budget
-        self._demands = _demands(order, len(streams), tokens)
-        self._share = share_memory(self._demands, words, budget)
+        self._demands = _demands(order, len(streams), tokens, batch)
+        self._share = share_memory(self._demands, words, batch, budget)
         lanes = _lanes(order, self._share, sorted(streams), self._demands)
         self._planner = Planner(lanes, len(order.names), order.streams)
         self._sections = Sections(lanes, words, self._share.spare, batch)
@@ -104,7 +106,7 @@ class Buffers:
             sizes = self._share.sizes[index]
             times = [-(-demand.windows // size) for size in sizes if size]
             result[names[index]] = {
-                "whole": demand.windows * demand.lanes * row,
+                "whole": demand.windows // demand.buffers * demand.lanes * row,
                 "held": sum(sizes) * row,
                 "times_read": sum(times) / len(times) if times else 0.0,
                 "read_alone": sizes.count(0) / len(sizes) if sizes else 1.0,
@@ -151,32 +153,42 @@ class Buffers:
         every = self._planner.rows(order, step)
         follows = self._follow(order, step, every)
         if follows:
-            self._store([block for block in self._under_way if block.reading.done()])
+            self._store(self._done())
         rows = every if chosen is None else every.chosen(chosen)
         missing = self._sections.take(rows, np.arange(len(out)), out)
         if len(missing):
-            self._read_missing(order, rows, missing, out)
+            self._read_missing(order, rows, missing, out, follows)
         if follows:
-            self._sections.mark_used(rows, missing)
+            self._store(self._done())
             self._start_blocks(len(out), late=len(missing) > 0 and bool((rows.lane[missing] >= 0).any()))
         self.metrics.rows += len(out)
         self.metrics.buffers_filled = self._sections.filled
         return rows.language
 
-    def _read_missing(self, order: Order, rows: Rows, missing: NDArray[np.int64], out: NDArray[np.uint32]) -> None:
-        """Waits for the blocks on their way that bring a row that is missing, and reads the other rows alone."""
+    def _read_missing(
+        self, order: Order, rows: Rows, missing: NDArray[np.int64], out: NDArray[np.uint32], follows: bool
+    ) -> None:
+        """Waits for the blocks on their way that bring a row that is missing, and reads the other rows alone; what
+        blocks are to be read next comes behind those."""
         needed, late = [], np.zeros(len(out), np.bool_)
         for block in self._under_way:
             ours = self._sections.rows_of(rows, missing, block.section, block.offsets)
             if ours.size:
                 needed.append(block)
                 late[ours] = True
-        reads = self._start_alone(order, rows, missing[~late[missing]], out)
+        alone = missing[~late[missing]]
+        reads = self._start_alone(order, rows, alone, out)
+        if follows:
+            self._sections.mark_used(rows, alone)
+            self._start_blocks(0, late=True)
         self._store(needed)
         finish_all(reads)
         self._sections.raise_error(rows, missing)
         left = self._sections.take(rows, missing[late[missing]], out)
         finish_all(self._start_alone(order, rows, left, out))
+
+    def _done(self) -> list[_Block]:
+        return [block for block in self._under_way if block.reading.done()]
 
     def _follow(self, order: Order, step: int, rows: Rows) -> bool:
         """Moves the buffers to a step that follows the one they are at, or goes on from another look. Returns whether
@@ -250,7 +262,7 @@ class Buffers:
             for lane in opened:
                 self._sections.note(lane)
         self._credit = min(self._credit, 0) + _PACE * rows
-        while (late or self._credit > 0) and len(self._under_way) < _UNDER_WAY:
+        while (late or self._credit > 0) and len(self._under_way) < max(_UNDER_WAY, rows):
             section = self._sections.next_block()
             if section is None:
                 return
@@ -305,19 +317,22 @@ class _Staging:
         self._left += memory.nbytes
 
 
-def _demands(order: Order, lanes: int, tokens: int) -> dict[int, Demand]:
-    """What the buffers of each language would take in all of so many streams."""
+def _demands(order: Order, lanes: int, tokens: int, rows: int) -> dict[int, Demand]:
+    """What the buffers of each language would take in all of so many streams; `rows` are those of a step."""
     weights = np.max([np.divide(phase.weights, sum(phase.weights)) for phase in order.phases], axis=0)
-    return {
-        index: Demand(shuffle.buffer_windows, lanes, shuffle.block_windows, tokens, float(weights[index]))
-        for index, shuffle in order.shuffles.items()
-    }
+    result: dict[int, Demand] = {}
+    for index, shuffle in order.shuffles.items():
+        weight = float(weights[index])
+        buffers = max(1, math.ceil(_STEPS_HELD * rows * weight / order.streams / shuffle.buffer_windows))
+        windows = buffers * shuffle.buffer_windows
+        result[index] = Demand(windows, lanes, shuffle.block_windows, tokens, weight, buffers)
+    return result
 
 
 def _lanes(order: Order, share: Share, streams: list[int], demands: Mapping[int, Demand]) -> list[Lane]:
     """Those that hold anything."""
     return [
-        Lane(index, stream, order.shuffles[index], size, demand.weight / order.streams)
+        Lane(index, stream, order.shuffles[index], size, demand.buffers, demand.weight / order.streams)
         for index, demand in demands.items()
         for stream, size in zip(streams, share.sizes[index], strict=True)
         if size and demand.weight

@@ -21,7 +21,7 @@ def place_rows(language, stream, occurrence, lanes, sizes, lane_sizes, lane, sec
     """Fills lane, section and offset of each row, int64[rows]; lane is -1 where the row is in none.
 
     lanes[language, stream] is a lane or -1; sizes[language] are windows of a stream's epoch, windows of a buffer and
-    buffers of an epoch; lane_sizes[lane] are windows of a section and sections of a buffer.
+    buffers of an epoch; lane_sizes[lane] are windows of a section, sections of a buffer and buffers of a section.
     """
     for i in range(len(language)):
         own = lanes[language[i], stream[i]]
@@ -29,13 +29,15 @@ def place_rows(language, stream, occurrence, lanes, sizes, lane_sizes, lane, sec
         if own < 0:
             continue
         epoch_windows, buffer_windows, buffers = sizes[language[i]]
+        size, parts, together = lane_sizes[own]
         epoch = occurrence[i] // epoch_windows
-        rest = occurrence[i] - epoch * epoch_windows
-        buffer = rest // buffer_windows
-        rest -= buffer * buffer_windows
-        part = rest // lane_sizes[own, 0]
-        section[i] = (epoch * buffers + buffer) * lane_sizes[own, 1] + part
-        offset[i] = rest - part * lane_sizes[own, 0]
+        buffer = epoch * buffers + (occurrence[i] - epoch * epoch_windows) // buffer_windows
+        group = buffer // together
+        first = group * together  # its first buffer
+        rest = occurrence[i] - first // buffers * epoch_windows - first % buffers * buffer_windows
+        part = rest // size if parts > 1 else 0
+        section[i] = group * parts + part
+        offset[i] = rest - part * size
 
 
 @compiled
@@ -137,26 +139,21 @@ def store(block, windows, offsets, cells, base, lane, pool, free, free_count, he
 
 
 @compiled
-def sort_by_block(places, block_windows, first, offsets, windows, starts, first_need):
-    """The rows of a section by their read blocks, those before offset `first` left out: starts[b] .. starts[b + 1] are
-    those of block b in `offsets` (into the section, rising) and `windows` (within the block). first_need[b] is the
-    first of the offsets, or len(places)."""
-    blocks = len(first_need)
+def sort_by_block(places, block_windows, first, offsets, windows, starts):
+    """The places of a shuffle buffer by their read blocks, those before the first left out: starts[b] .. starts[b + 1]
+    are those of block b in `offsets` (into `places`, rising) and `windows` (within the block)."""
     starts[:] = 0
-    first_need[:] = len(places)
     for offset in range(first, len(places)):
         starts[np.int64(places[offset]) // block_windows + 1] += 1
-    for block in range(blocks):
+    for block in range(len(starts) - 1):
         starts[block + 1] += starts[block]
     filled = starts[:-1].copy()
     for offset in range(first, len(places)):
         place = np.int64(places[offset])
         block = place // block_windows
-        at = filled[block]
-        offsets[at] = offset
-        windows[at] = place - block * block_windows
+        offsets[filled[block]] = offset
+        windows[filled[block]] = place - block * block_windows
         filled[block] += 1
-        first_need[block] = min(first_need[block], offset)
 
 
 @compiled

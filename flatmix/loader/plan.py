@@ -1,8 +1,9 @@
-"""step -> its rows: which lane, section and offset of a shuffle buffer each is.
+"""step -> its rows: which lane, section and offset in it each is.
 
-A lane is one language in one stream that holds rows. Its shuffle buffers are cut into sections of equal size, the last
-of each as short as it comes, which are numbered through all epochs. All of this is arithmetic on occurrences: no
-permutation is needed before a row is read alone. Steps that are asked for in sequence are planned many at a time.
+A lane is one language in one stream that holds rows. The rows of a stream are cut into sections, numbered through all
+epochs: a shuffle buffer is one, or several of equal size, the last as short as it comes; or a section is several
+buffers, where a batch would use up one at once. All of this is arithmetic on occurrences: no permutation is needed
+before a row is read alone. Steps that are asked for in sequence are planned many at a time.
 """
 
 from collections.abc import Sequence
@@ -20,36 +21,37 @@ _ROWS_AT_ONCE = 4096  # about 100 kB of plans; the cost of a call is then some 2
 
 @dataclass(frozen=True)
 class Lane:
-    """One language in one stream; `size` windows of its shuffle buffer are held at a time. `weight` is the share of
-    all rows."""
+    """One language in one stream. A section has up to `size` windows: a part of a shuffle buffer, or all of `buffers`
+    consecutive ones. `weight` is the share of all rows."""
 
     language: int
     stream: int
     shuffle: Shuffle
     size: int
+    buffers: int
     weight: float
 
     @property
-    def sections(self) -> int:
-        """Sections of a full shuffle buffer."""
+    def parts(self) -> int:
+        """Sections of a full shuffle buffer; 1 where a section is several buffers."""
         return -(-self.shuffle.buffer_windows // self.size)
 
-    def place(self, number: int) -> tuple[int, int, int, int]:
-        """Section -> its epoch, minipoch, and its windows first .. stop - 1 of that shuffle buffer."""
-        buffer, part = divmod(number, self.sections)
-        epoch, minipoch = divmod(buffer, self.shuffle.buffers_per_epoch)
-        first = part * self.size
-        return epoch, minipoch, first, min(first + self.size, self._windows(minipoch))
+    def span(self, number: int) -> tuple[int, int]:
+        """Section -> its occurrences first .. stop - 1."""
+        group, part = divmod(number, self.parts)
+        first = self._start(group * self.buffers) + part * self.size
+        return first, min(first + self.size, self._start((group + 1) * self.buffers))
 
     def following(self, number: int) -> int:
         """The section that comes after a section."""
-        epoch, minipoch, _, stop = self.place(number)
-        if stop < self._windows(minipoch):
-            return number + 1
-        return (epoch * self.shuffle.buffers_per_epoch + minipoch + 1) * self.sections
+        group = number // self.parts
+        ends = self.span(number)[1] == self._start((group + 1) * self.buffers)
+        return (group + 1) * self.parts if ends else number + 1
 
-    def _windows(self, minipoch: int) -> int:
-        return self.shuffle.blocks_in_buffer(minipoch) * self.shuffle.block_windows
+    def _start(self, buffer: int) -> int:
+        """The first occurrence of a shuffle buffer, of those of all epochs."""
+        epoch, minipoch = divmod(buffer, self.shuffle.buffers_per_epoch)
+        return epoch * self.shuffle.windows_per_stream + minipoch * self.shuffle.buffer_windows
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class Planner:
         self._streams = streams
         self._lanes = np.full((languages, streams), -1)
         self._sizes = np.ones((languages, 3), np.int64)
-        self._lane_sizes = np.array([(lane.size, lane.sections) for lane in lanes], np.int64).reshape(-1, 2)
+        sizes = [(lane.size, lane.parts, lane.buffers) for lane in lanes]
+        self._lane_sizes = np.array(sizes, np.int64).reshape(-1, 3)
         for number, lane in enumerate(lanes):
             self._lanes[lane.language, lane.stream] = number
             shuffle = lane.shuffle

@@ -8,6 +8,7 @@ another to be used up.
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,16 +46,47 @@ class Section:
 
 def blocks_of(lane: Lane, number: int, offset: int) -> Blocks:
     """The blocks of a section, for its rows from `offset` on."""
-    epoch, minipoch, first, stop = lane.place(number)
-    places, firsts = lane.shuffle.buffer(epoch, minipoch, lane.stream)
-    offsets, windows = (np.empty(stop - first, np.int32) for _ in range(2))
-    starts, first_need = np.empty(len(firsts) + 1, np.int64), np.empty(len(firsts), np.int64)
-    kernels.sort_by_block(places[first:stop], lane.shuffle.block_windows, offset, offsets, windows, starts, first_need)
-    queue = np.argsort(first_need, kind="stable")[: np.count_nonzero(first_need < stop - first)]
-    spans = [slice(starts[block], starts[block + 1]) for block in queue.tolist()]
-    rows = np.array([span.stop - span.start for span in spans], np.int64)
-    unread = rows[::-1].cumsum()[::-1].tolist()
-    return Blocks(firsts[queue].tolist(), [offsets[span] for span in spans], [windows[span] for span in spans], unread)
+    first, stop = lane.span(number)
+    pieces: list[_Piece] = []
+    at = first
+    while at < stop:  # one shuffle buffer after another
+        epoch, index = divmod(at, lane.shuffle.windows_per_stream)
+        minipoch, index = divmod(index, lane.shuffle.buffer_windows)
+        places, firsts = lane.shuffle.buffer(epoch, minipoch, lane.stream)
+        own = places[index : index + stop - at]
+        pieces += _by_block(own, firsts, lane.shuffle.block_windows, max(0, offset - (at - first)), at - first)
+        at += len(own)
+    pieces.sort(key=lambda piece: piece.need)
+    unread = np.array([len(piece.offsets) for piece in pieces])[::-1].cumsum()[::-1].tolist()
+    return Blocks(
+        [piece.first for piece in pieces],
+        [piece.offsets for piece in pieces],
+        [piece.windows for piece in pieces],
+        unread,
+    )
+
+
+class _Piece(NamedTuple):
+    """A block of a section: where it is needed first, its first window, and its rows as in `Blocks`."""
+
+    need: int
+    first: int
+    offsets: NDArray[np.int32]
+    windows: NDArray[np.int32]
+
+
+def _by_block(places: NDArray, firsts: NDArray[np.int64], block_windows: int, passed: int, before: int) -> list[_Piece]:
+    """The blocks of places in a shuffle buffer, without those of the first `passed`; offsets count from `before`."""
+    offsets, windows = (np.empty(len(places), np.int32) for _ in range(2))
+    starts = np.empty(len(firsts) + 1, np.int64)
+    kernels.sort_by_block(places, block_windows, passed, offsets, windows, starts)
+    offsets += before
+    bounds = starts.tolist()
+    return [
+        _Piece(int(offsets[start]), first, offsets[start:stop], windows[start:stop])
+        for first, start, stop in zip(firsts.tolist(), bounds[:-1], bounds[1:], strict=True)
+        if start < stop
+    ]
 
 
 class Sections:
@@ -122,7 +154,7 @@ class Sections:
         for lane in moved:
             last = int(np.flatnonzero(rows.lane == lane)[-1])
             section, offset = int(rows.section[last]), int(rows.offset[last]) + 1
-            _, _, first, stop = self.lanes[lane].place(section)
+            first, stop = self.lanes[lane].span(section)
             if offset == stop - first:
                 section, offset = self.lanes[lane].following(section), 0
             result.append((lane, section, offset))
@@ -154,7 +186,7 @@ class Sections:
         turn = int(self._turn[lane])
         side = turn if own[turn] is None else 1 - turn
         own[side] = Section(lane, section, blocks)
-        _, _, first, stop = self.lanes[lane].place(section)
+        first, stop = self.lanes[lane].span(section)
         start = int(self._base[lane, side])
         self._cells[start : start + offset] = kernels.USED
         self._cells[start + offset : start + stop - first] = kernels.MISSING
