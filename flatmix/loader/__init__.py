@@ -221,7 +221,7 @@ class ShufflingLoader:
                 streams,
                 processes,
             )
-        return frozenset(row // (batch // streams) for row in self._layout.own_rows(batch))
+        return frozenset(row // (batch // streams) for row in self._layout.own_rows(batch).tolist())
 
     def _what_the_past_depends_on(self) -> Facts:
         shape = self.token_batch_params
@@ -238,7 +238,7 @@ class ShufflingLoader:
         own = self._own_rows.get(batch)  # asked of the mesh once for each batch size, not at every step
         if own is None:
             self._layout.check(batch)
-            own = self._own_rows[batch] = np.array(self._layout.own_rows(batch), np.int64)
+            own = self._own_rows[batch] = self._layout.own_rows(batch)
         chosen = None if len(own) == batch else own
         return self._layout.to_devices(batch, own, *self._host_rows(order, step, chosen))
 

@@ -93,10 +93,10 @@ class Layout:
         """Raises ValueError where the rows of a batch do not divide over the mesh."""
         self._check_divides(f"a batch of {batch} rows", batch, 0)
 
-    def own_rows(self, batch: int) -> list[int]:
-        """The rows that this process's devices hold, ascending."""
+    def own_rows(self, batch: int) -> NDArray[np.int64]:
+        """The rows that this process's devices hold, rising."""
         slices = self.row_sharding.addressable_devices_indices_map((batch,)).values()
-        return sorted({row for index in slices for row in range(*index[0].indices(batch))})
+        return np.array(sorted({row for index in slices for row in range(*index[0].indices(batch))}), np.int64)
 
     def processes(self, batch: int) -> int:
         """How many processes have rows that are not also another's."""
