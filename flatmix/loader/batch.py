@@ -71,8 +71,9 @@ class Layout:
         self.form, self.sharding = form, sharding
         if PartitionSpec.UNCONSTRAINED in tuple(sharding.spec):
             raise ValueError(f"sharding {sharding.spec} leaves an axis open: name its mesh axes, or None")
-        rows = PartitionSpec(*sharding.spec[:1])
-        self.row_sharding = NamedSharding(sharding.mesh, rows, memory_kind=sharding.memory_kind)
+        self.row_sharding = NamedSharding(
+            sharding.mesh, PartitionSpec(*sharding.spec[:1]), memory_kind=sharding.memory_kind
+        )
         self._check_divides(f"a row of {form.length} tokens", form.length, 1)
         self._columns_divided = self._parts(1) > 1
         # Where the rows are already, there is nothing to send ahead: `jit` takes them as they are, at less cost.
@@ -80,14 +81,12 @@ class Layout:
         tokens = sharding if self._columns_divided else self.row_sharding
         lies = TokenBatch(tokens, tokens, tokens, tokens, self.row_sharding)
         # The functions of this module themselves: JAX then compiles once for all loaders of one layout.
+        rows = (sharding, sharding) if self._columns_divided else (self.row_sharding,)
+        settings = {"out_shardings": lies, **({"in_shardings": (*rows, self.row_sharding)} if self._here else {})}
         if self._columns_divided:
-            from_ = (sharding, sharding, self.row_sharding)
-            self._decode = jax.jit(_decode_columns, in_shardings=from_, out_shardings=lies)
+            self._decode = jax.jit(_decode_columns, **settings)
         else:
-            from_ = (self.row_sharding, self.row_sharding)
-            self._decode = partial(
-                jax.jit(_decode_rows, static_argnums=0, in_shardings=from_, out_shardings=lies), form
-            )
+            self._decode = partial(jax.jit(_decode_rows, static_argnums=0, **settings), form)
 
     def check(self, batch: int) -> None:
         """Raises ValueError where the rows of a batch do not divide over the mesh."""
