@@ -28,6 +28,7 @@ from stores import (
     tokens_digest,
     write_store,
 )
+from typeguard import suppress_type_checks
 
 from flatmix.loader import buffers, rows
 
@@ -152,7 +153,7 @@ def mix(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_store(tmp_path_factory.mktemp("mix") / "s.zarr", MIX)
 
 
-# How a run uses its loader. Numbers are steps, from where the run stands or from the start; "fail" numbers reads to come.
+# How a run uses its loader. Numbers are steps, from where the run stands or from the start; after "fail", reads.
 ANY_USE = st.one_of(
     st.tuples(st.just("run"), st.integers(1, 12)),
     st.tuples(st.just("run"), st.integers(1, 12)),
@@ -234,10 +235,9 @@ class Use:
                 batch = next(self.steps)
             except StopIteration:
                 return
-            except OSError as error:
+            except OSError:
                 with pytest.raises(OSError, match="disk"):  # the same at each later call
                     next(self.steps)
-                assert "disk" in str(error)
                 self.steps = self.own.steps(step)
                 self.elsewhere = step
                 return
@@ -297,7 +297,7 @@ def test_no_setting_delay_failure_or_sequence_of_calls_changes_a_token(
 ):  # fmt: skip
     """`part` is how much of the memory that all buffers take there is; `behind` has their sections prepared in another
     thread, as those of large buffers are."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, suppress_type_checks():  # they take two thirds of the time
         patch.setattr(buffers, "_AT_ONCE", 0 if behind else 2**13)
         patch.setattr(rows, "_SPAN", 20)
         disk = watch(patch, arrived=after_asking(delays))
@@ -316,18 +316,20 @@ def test_no_setting_changes_an_iterated_batch(mix: str, changes: dict[str, Any],
             assert_same(expected_batch(own, MIX, step), batch)
 
 
-@settings(deadline=None, derandomize=True, max_examples=10)
+@settings(deadline=None, derandomize=True, max_examples=3)
 @given(changes=ANY_SETTINGS, delays=ANY_DELAYS, start=st.integers(0, 30))
 def test_no_setting_or_delay_changes_a_row_that_is_a_document(
     mix: str, changes: dict[str, Any], delays: list[int], start: int
 ):
     """Against rows that are all read alone."""
-    changes = {**changes, "sequence_packing": False, "stride": None}
+    changes |= {"sequence_packing": False, "stride": None, "read_blocks_per_shuffle_buffer": 3}
+    changes["sequences_per_read_block"] = 1 + start % 4
     with (
         pytest.MonkeyPatch.context() as patch,
+        suppress_type_checks(),
         loader(mix, DOCUMENTS, **{**changes, "memory_budget": 0}) as alone,
     ):
         watch(patch, arrived=after_asking(delays))
         with loader(mix, DOCUMENTS, **changes) as own:
-            for step in [*range(start, start + 12), *range(start + 5, start + 30)]:
+            for step in [*range(start, start + 8), *range(start + 5, start + 12)]:
                 assert_same(alone.load_host(step), own.load_host(step))

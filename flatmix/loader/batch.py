@@ -77,7 +77,7 @@ class Layout:
         self._check_divides(f"a row of {form.length} tokens", form.length, 1)
         self._columns_divided = self._parts(1) > 1
         # Where the rows are already, there is nothing to send ahead: `jit` takes them as they are, at less cost.
-        self._here = sharding.is_fully_addressable and all(device.platform == "cpu" for device in sharding.device_set)
+        self._here = jax.process_count() == 1 and all(device.platform == "cpu" for device in sharding.device_set)
         tokens = sharding if self._columns_divided else self.row_sharding
         lies = TokenBatch(tokens, tokens, tokens, tokens, self.row_sharding)
         # The functions of this module themselves: JAX then compiles once for all loaders of one layout.

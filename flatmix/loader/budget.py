@@ -21,10 +21,10 @@ _TURNS = 64  # of the bisection: more than a float64 has bits
 # The cost of a read that is not its tokens, in tokens: what lies around them in the chunks, and the call itself.
 _AROUND = 2**14
 _CALL = 20_000
-_ENTRY_BYTES = 24  # of a row, beside its tokens: its cell in both sections, and its place in its block
+_ENTRY_BYTES = 28  # of a row, beside its tokens: its cell in both sections, its place in its block, and a free cell
 # Beside the rows, as shares of their memory: room for blocks on their way, but for so many of the largest blocks at the
 # least and at most; and cells that lanes may borrow, one block at least.
-_STAGED, _STAGED_WELL, _MOST_STAGED = 1 / 64, 1 / 16, 16
+_STAGED, _STAGED_WELL, _MOST_STAGED = 1 / 64, 1 / 4, 16
 _WELL, _WELL_STEPS = 4, 8  # blocks keep two cores busy, and the rows of some steps the pace: worth a larger share
 _SPARE = 1 / 64
 
@@ -67,26 +67,40 @@ class Share:
 def share_memory(demands: Mapping[int, Demand], words: int, step_rows: int, budget: int) -> Share:
     """Splits `budget` bytes among languages, whose rows have `words` uint32 values; a step takes `step_rows`."""
     row = 4 * words
-    for limit in sorted({demand.block_windows for demand in demands.values()}, reverse=True):
-        fitting = {index: demand for index, demand in demands.items() if demand.block_windows <= limit}
-        block = limit * row
-        well = max(_WELL * block, _WELL_STEPS * step_rows * row)
-        least = max(block, min(well, int(budget * _STAGED_WELL)))
-        room = min(budget - least - block, int(budget / (1 + _STAGED + _SPARE)))
-        sizes = _sizes(fitting, min(room // (row + _ENTRY_BYTES), _MOST_ROWS))
-        rows = sum(map(sum, sizes.values()))
-        if rows:  # otherwise the largest blocks are more than there is memory for: do without them
-            spare = max(limit, int(rows * _SPARE))
-            held = (rows + spare) * row + rows * _ENTRY_BYTES
-            staging = max(well, min(int(rows * row * _STAGED), _MOST_STAGED * block))
-            staging = max(block, min(staging, max(int(rows * row * _STAGED_WELL), least), budget - held))
-            return Share(
-                {index: sizes.get(index, [0] * demand.lanes) for index, demand in demands.items()},
-                spare,
-                staging,
-                held + staging,
-            )
-    return Share({index: [0] * demand.lanes for index, demand in demands.items()}, 0, 0, 0)
+    wanting = {index: demand for index, demand in demands.items() if demand.lanes}
+    none = {index: [0] * demand.lanes for index, demand in demands.items()}
+    for limit in sorted({demand.block_windows for demand in wanting.values()}, reverse=True):
+        fitting = {index: demand for index, demand in wanting.items() if demand.block_windows <= limit}
+        well = max(_WELL * limit, _WELL_STEPS * step_rows) * row
+        least = max(limit * row, min(well, int(budget * _STAGED_WELL)))
+        room = min(budget - least - limit * row, int(budget / (1 + _STAGED + _SPARE)))
+        whole = {index: [demand.windows] * demand.lanes for index, demand in fitting.items()}
+        for sizes in (whole, _sizes(fitting, min(room // (row + _ENTRY_BYTES), _MOST_ROWS))):
+            share = _with_room(none | sizes, fitting, row, limit, well, budget)
+            if share is not None and share.bytes <= budget:
+                return share
+    return Share(none, 0, 0, 0)
+
+
+def _with_room(
+    sizes: Mapping[int, list[int]], demands: Mapping[int, Demand], row: int, limit: int, well: int, budget: int
+) -> Share | None:
+    """What is held, with what it takes beside: as much of that as is well, or as the budget allows. None for no rows;
+    blocks of up to `limit` windows are read."""
+    rows = sum(map(sum, sizes.values()))
+    if not 0 < rows <= _MOST_ROWS:
+        return None
+    held = rows * (row + _ENTRY_BYTES)
+    # A section of one or two blocks has no room for the next one's before it is used up.
+    short = sum(
+        demand.block_windows * sum(0 < size <= 2 * demand.block_windows for size in sizes[index])
+        for index, demand in demands.items()
+    )
+    least = max(limit, int(rows * _SPARE))
+    staging = max(min(well, int(budget * _STAGED_WELL)), min(int(rows * row * _STAGED), _MOST_STAGED * limit * row))
+    staging = max(limit * row, min(staging, budget - held - least * row))
+    spare = max(least, min(short, (budget - held - staging) // row))
+    return Share(sizes, spare, staging, held + spare * row + staging)
 
 
 def _sizes(demands: Mapping[int, Demand], rows: int) -> dict[int, list[int]]:

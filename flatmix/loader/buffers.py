@@ -7,7 +7,9 @@ nothing; where a second one follows it, the buffers go there.
 """
 
 import math
+import os
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flatmix.errors import ReadError
 from flatmix.loader.budget import Demand, Share, share_memory
 from flatmix.loader.plan import Lane, Planner, Rows
 from flatmix.loader.rows import Reading, RowSource, finish_all, start_read
@@ -25,8 +28,11 @@ CLOSED = "this loader is closed: make a new one"
 
 _UNDER_WAY = 16  # blocks: enough to keep all cores and a disk busy, and to hide 50 ms of a far store
 _STEPS_HELD = 4  # at least: of smaller buffers several are held together
+_LOOKS = 4  # of so many steps, the buffers go to that from which a second one goes on
 _NEAR = 64  # steps: one so little after another look is taken for going on from it
-_AT_ONCE = 2**13  # windows: the sections of such a buffer are prepared in less than 0.2 ms, those of others behind
+_PLACED = 64  # lanes that a step puts into place; each takes some 0.1 ms
+_AT_ONCE = 2**14  # windows of sections that a step prepares itself, some 0.5 ms; others are prepared in a thread
+_OPENING = 2**11  # windows that cost as much as a section by itself
 _PACE = 2  # blocks are begun for so many times the rows that are used: their reading is spread over the steps
 
 
@@ -50,6 +56,7 @@ class _Block:
     rows: int
     memory: NDArray[np.uint32]
     reading: Reading
+    outdated: bool = False  # begun before an error that the caller knows of
 
     @property
     def offsets(self) -> NDArray[np.int32]:
@@ -73,19 +80,23 @@ class Buffers:
         self._demands = _demands(order, len(streams), tokens, batch)
         self._share = share_memory(self._demands, words, batch, budget)
         lanes = _lanes(order, self._share, sorted(streams), self._demands)
+        self._by_weight = np.argsort([-lane.weight for lane in lanes], kind="stable")
         self._planner = Planner(lanes, len(order.names), order.streams)
         self._sections = Sections(lanes, words, self._share.spare, batch)
         self._staging = _Staging(words, self._share.staging)
         self._lock = threading.Lock()
         self._opener: ThreadPoolExecutor | None = None  # prepares sections: a permutation may take some milliseconds
         self._closed = False
+        self._at_once = 0
+        self._process = os.getpid()
         self._forget()
 
     def _forget(self) -> None:
         self._sections.forget()
         self._staging.forget()
         self._at: tuple[Order, int, Rows] | None = None  # the step that the buffers are at
-        self._looked_at: tuple[Order, int] | None = None
+        self._to_place = self._by_weight[:0]
+        self._looks: deque[tuple[Order, int]] = deque(maxlen=_LOOKS)  # at other steps, since then
         self._opening: list[tuple[int, Future]] = []
         self._under_way: list[_Block] = []
         self._credit = 0
@@ -118,19 +129,26 @@ class Buffers:
     ) -> NDArray[np.int64]:
         """Fills uint32[rows, words] with the encoded tokens of the chosen rows of a step, all without it; returns the
         language of each, int64[rows]. Raises ReadError; `out` is then worthless."""
-        with self._lock:
-            if self._closed:
-                raise ValueError(CLOSED)
-            try:
-                return self._fetch(order, step, chosen, out)
-            except Exception:
-                raise
-            except BaseException:  # ctrl-C, anywhere: what is held, and on its way, is not known any more
-                self._forget()
-                raise
-            finally:
+        if os.getpid() != self._process:  # the lock and the threads are the parent's
+            raise ReadError("this loader was made before the process was forked: make a new one, in a spawned process")
+        try:
+            with self._lock:
                 if self._closed:
-                    self._let_go()
+                    raise ValueError(CLOSED)
+                return self._fetch(order, step, chosen, out)
+        except Exception:  # what it comes from may be mended before the next call
+            with self._lock:
+                self._sections.forget_errors()
+                for block in self._under_way:
+                    block.outdated = True
+            raise
+        except BaseException:  # ctrl-C, anywhere: what is held, and on its way, is not known any more
+            with self._lock:
+                self._forget()
+            raise
+        finally:
+            if self._closed:
+                self.close()
 
     def close(self) -> None:
         """Gives the memory back. Waits for no read: who is reading gives it back in the end."""
@@ -150,9 +168,11 @@ class Buffers:
     def _fetch(
         self, order: Order, step: int, chosen: NDArray[np.int64] | None, out: NDArray[np.uint32]
     ) -> NDArray[np.int64]:
+        self._at_once = _AT_ONCE
         every = self._planner.rows(order, step)
         follows = self._follow(order, step, every)
         if follows:
+            self._place_lanes(order, step)
             self._store(self._done())
         rows = every if chosen is None else every.chosen(chosen)
         missing = self._sections.take(rows, np.arange(len(out)), out)
@@ -196,29 +216,38 @@ class Buffers:
         if self._at is not None and self._at[0] is order:
             if step == self._at[1]:
                 return True
-            if step == self._at[1] + 1 and order.timeline.entry(step)[0] != step:
+            if step == self._at[1] + 1 and order.timeline.goes_on(step):
                 for move in self._sections.pass_rows(self._at[2]):
                     self._move(*move)
-                self._at, self._looked_at = (order, step, rows), None
+                self._arrive(order, step, rows)
                 return True
-        elsewhere, self._looked_at = self._looked_at, (order, step)
-        goes_on = self._at is not None and self._at[0] is order and step == self._at[1] + 1
-        if elsewhere is not None and elsewhere[0] is order and elsewhere[1] < step <= elsewhere[1] + _NEAR:
-            goes_on = True
-        if goes_on:
-            starts = self._planner.starts(order, step)
-            for lane, section, offset in zip(
-                range(len(starts.lane)), starts.section.tolist(), starts.offset.tolist(), strict=True
-            ):
-                self._move(lane, section, offset)
-            self._at, self._looked_at = (order, step, rows), None
-        return goes_on
+        begun = [*self._looks, *([self._at[:2]] if self._at is not None and step == self._at[1] + 1 else [])]
+        if not any(other is order and look < step <= look + _NEAR for other, look in begun):
+            self._looks.append((order, step))
+            return False
+        self._to_place = self._by_weight
+        self._arrive(order, step, rows)
+        return True
+
+    def _place_lanes(self, order: Order, step: int) -> None:
+        """Puts some more lanes where they are at a step, after the buffers have gone elsewhere: the others come with
+        the next steps, or when they are passed."""
+        now, self._to_place = self._to_place[:_PLACED], self._to_place[_PLACED:]
+        if now.size:
+            starts = self._planner.starts(order, step).chosen(now)
+            for move in zip(now.tolist(), starts.section.tolist(), starts.offset.tolist(), strict=True):
+                self._move(*move)
+
+    def _arrive(self, order: Order, step: int, rows: Rows) -> None:
+        self._at = order, step, rows
+        self._looks.clear()
 
     def _move(self, number: int, section: int, offset: int) -> None:
         """Puts a lane before a row."""
         lane = self._sections.lanes[number]
         for wanted, first in self._sections.wanted(number, section, offset):
-            if lane.shuffle.buffer_windows <= _AT_ONCE:
+            if self._at_once > 0:
+                self._at_once -= lane.size + _OPENING
                 blocks: Future[Blocks] = Future()
                 blocks.set_result(blocks_of(lane, wanted, first))
             else:
@@ -248,7 +277,7 @@ class Buffers:
             try:
                 block.reading.result()
             except Exception as error:
-                self._give_up(block.section, block.number, block.rows, block.memory, error)
+                self._give_up(block.section, block.number, block.rows, block.memory, None if block.outdated else error)
                 continue
             self._sections.store(block.section, block.number, block.rows, block.memory)
             self._staging.give(block.memory)
@@ -279,7 +308,9 @@ class Buffers:
             else:
                 self._under_way.append(_Block(section, number, count, memory, reading))
 
-    def _give_up(self, section: Section, number: int, rows: int, memory: NDArray[np.uint32], error: Exception) -> None:
+    def _give_up(
+        self, section: Section, number: int, rows: int, memory: NDArray[np.uint32], error: Exception | None
+    ) -> None:
         self._staging.lose(memory)
         self._sections.give_up(section, number, rows, error)
 

@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import os
 import threading
 import time
 import weakref
@@ -11,6 +12,8 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from jax.profiler import TraceAnnotation
+
+from flatmix.errors import ReadError
 
 Prepared = TypeVar("Prepared")
 Batch = TypeVar("Batch")
@@ -52,7 +55,7 @@ class _Watch:
             self.since = float("inf")
             logging.getLogger("flatmix").warning(
                 "the loop has waited for data %.0f %% of its time (%.1f of %.1f s): raise `prefetch`, `threads` or "
-                "`memory_budget`, or put the store on faster storage",
+                "`memory_budget`, take larger read blocks, or put the store on faster storage",
                 100 * self.waited / elapsed,
                 self.waited,
                 elapsed,
@@ -78,6 +81,7 @@ class Prefetcher(Generic[Prepared, Batch]):
     ):
         self._finish, self._waited, self._watch = finish, waited, _Watch()
         self._error: BaseException | None = None
+        self._process = os.getpid()
         self._line: _Line | None = None
         steps = _steps(start, stop)
         if depth:
@@ -97,6 +101,10 @@ class Prefetcher(Generic[Prepared, Batch]):
     def __next__(self) -> Batch:
         if self._error is not None:
             raise self._error
+        if os.getpid() != self._process:  # the thread did not come along
+            raise ReadError(
+                "this iterator was made before the process was forked: make a new one, in a spawned process"
+            )
         try:
             return self._finish(self._next_prepared())
         except Exception as error:  # StopIteration too

@@ -253,19 +253,30 @@ class Sections:
             self._free, self._free_count, self._held,
         )  # fmt: skip
 
-    def give_up(self, section: Section, number: int, rows: int, error: Exception) -> None:
-        """A block could not be read: its error is that of the first of its rows that is asked for."""
+    def give_up(self, section: Section, number: int, rows: int, error: Exception | None) -> None:
+        """A block could not be read: its error is that of the first of its rows that is asked for; with None, they are
+        only read alone."""
         self._reserved[section.lane] -= rows
-        self._errors.append((section, section.blocks.result().offsets[number], error))
+        if error is not None:
+            self._errors.append((section, section.blocks.result().offsets[number], error))
 
     def raise_error(self, rows: Rows, missing: NDArray[np.int64]) -> None:
-        """Raises the error of a block that one of the missing rows is in; once, so that they can be asked for again."""
-        self._errors = [entry for entry in self._errors if entry[0] in self._sections[entry[0].lane]]
+        """Raises the error of a block that missing rows are in. Errors are raised once: what is asked for again is read
+        anew."""
+        found, kept = [], []
         for entry in self._errors:
             section, offsets, error = entry
             if self.rows_of(rows, missing, section, offsets).size:
-                self._errors.remove(entry)
-                raise error
+                found.append(error)
+            elif section in self._sections[section.lane]:
+                kept.append(entry)
+        self._errors = kept
+        if found:
+            raise found[0]
+
+    def forget_errors(self) -> None:
+        """Lets all rows of blocks that could not be read be read alone."""
+        self._errors = []
 
     def rows_of(
         self, rows: Rows, which: NDArray[np.int64], section: Section, offsets: NDArray[np.int32]

@@ -22,6 +22,7 @@ from flatmix.order.permutation import MASK, epoch_key, fisher_yates
 
 _BLOCK_ORDERS_KEPT = 2  # epochs of a language: streams are seldom more than one epoch apart
 _BLOCK_ORDERS_BYTES = 2**24  # and more epochs, of small languages
+_ENTRY_BYTES = 600  # of an entry in a cache, beside its arrays
 _BUFFER_ORDERS_BYTES = 2**30  # of all languages together: 200 with 64 streams take 0.8 GB
 
 
@@ -53,7 +54,7 @@ class ArrayCache(Generic[Kept]):
 
 
 def _size(arrays: tuple[NDArray[Any], ...]) -> int:
-    return sum(array.nbytes for array in arrays)
+    return _ENTRY_BYTES + sum(array.nbytes for array in arrays)
 
 
 def buffer_cache() -> ArrayCache[Buffer]:

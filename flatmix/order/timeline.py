@@ -62,6 +62,10 @@ class Timeline:
             raise ValueError(f"step {step} has slot {slot}: slots up to 2^62 are supported")
         return slot
 
+    def goes_on(self, step: int) -> bool:
+        """Whether a step, not the first, begins with the slot after the last of the step before it."""
+        return self.first_slot(step) == self.first_slot(step - 1) + self.batch(step - 1)
+
     def steps_alike(self, step: int) -> int:
         """How many steps from `step` on go through the slots in sequence in batches of its size."""
         later = [entry[0] for entry in self.entries if entry[0] > step]
