@@ -126,7 +126,11 @@ def test_a_run_file_shows_what_its_buffers_take(inspect, folder: Path, budget: s
     line = inspect("budget.toml").out.splitlines()[-1]
     found = json.loads(inspect("budget.toml", "--json").out)["memory"]
 
-    assert line.startswith(f"memory of the shuffle buffers: {found['buffers']:,} bytes of a budget of ")
+    held = sum(language["held"] for language in found["languages"].values())
+    assert line.startswith(
+        f"memory of the shuffle buffers: {held:,} bytes of rows, of 17,152 that there are, and up to "
+    )
+    assert f" {found['buffers']:,} with blocks on their way, of a budget of {found['budget']:,}. " in line
     assert told in line
     assert found["buffers"] <= found["budget"]
     assert found["languages"]["en"]["whole"] == 500 * 8 * 4

@@ -11,7 +11,8 @@ from flatmix.bench.slow import slow_reads
 
 _MORE = 1.15  # of the buffers as configured
 _FLAT = 0.05  # of the buffers
-_FIRST, _STALL = 0.5, 10.0  # seconds; milliseconds
+_FIRST = 0.5  # seconds
+_STALL = 0.5  # of the delay of a read: a step that waits longer has waited for a read
 
 
 def memory(settings: Settings) -> dict[str, Measured]:
@@ -59,7 +60,7 @@ def slow(settings: Settings) -> dict[str, Measured]:
         "slow-first": Measured(sorted(firsts)[len(firsts) // 2], limit=_FIRST, note=store),
         "slow-stall": Measured(
             max(later),
-            limit=_STALL,
+            limit=_STALL * settings.delay * 1e3,
             note=f"{store}; {len(later)} steps of {settings.training * 1e3:g} ms after {settings.slow_warm} others, "
             f"which waited up to {max(waits[: settings.slow_warm]):.3g} ms",
         ),

@@ -97,9 +97,10 @@ def _memory_line(memory: dict[str, Any]) -> str:
         (sum(language["read_alone"] > 0 for language in languages), "read row by row, at least in part"),
     ]
     told = "; ".join(f"{count} {what}" for count, what in parts if count)
+    held = sum(language["held"] for language in languages)
     return (
-        f"memory of the shuffle buffers: {memory['buffers']:,} bytes of a budget of {memory['budget']:,}; to hold all "
-        f"of them would take {whole:,}. Languages: {told}"
+        f"memory of the shuffle buffers: {held:,} bytes of rows, of {whole:,} that there are, and up to "
+        f"{memory['buffers']:,} with blocks on their way, of a budget of {memory['budget']:,}. Languages: {told}"
     )
 
 

@@ -9,11 +9,15 @@ the lowest at which all of it fits. (H. Everett, "Generalized Lagrange multiplie
 price buys single lanes their next better choice.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from flatmix.loader.plan import Lane
+from flatmix.order import Order
 
 _MOST_SECTIONS = 16
 _MOST_ROWS = 2**30  # cells are counted in int32, those that may be borrowed too
@@ -27,6 +31,7 @@ _ENTRY_BYTES = 28  # of a row, beside its tokens: its cell in both sections, its
 _STAGED, _STAGED_WELL, _MOST_STAGED = 1 / 64, 1 / 4, 16
 _WELL, _WELL_STEPS = 4, 8  # blocks keep two cores busy, and the rows of some steps the pace: worth a larger share
 _SPARE = 1 / 64
+_STEPS_HELD = 4  # at least: of smaller buffers several are held together
 
 
 @dataclass(frozen=True)
@@ -138,3 +143,25 @@ def _sizes(demands: Mapping[int, Demand], rows: int) -> dict[int, list[int]]:
         left -= better * (more - now)
         sizes[languages[number]] = [more] * better + [now] * (int(lanes[number]) - better)
     return sizes
+
+
+def demands_of(order: Order, lanes: int, tokens: int, rows: int) -> dict[int, Demand]:
+    """What the buffers of each language would take in all of so many streams; `rows` are those of a step."""
+    weights = np.max([np.divide(phase.weights, sum(phase.weights)) for phase in order.phases], axis=0)
+    result: dict[int, Demand] = {}
+    for index, shuffle in order.shuffles.items():
+        weight = float(weights[index])
+        buffers = max(1, math.ceil(_STEPS_HELD * rows * weight / order.streams / shuffle.buffer_windows))
+        windows = buffers * shuffle.buffer_windows
+        result[index] = Demand(windows, lanes, shuffle.block_windows, tokens, weight, buffers)
+    return result
+
+
+def lanes_of(order: Order, share: Share, streams: list[int], demands: Mapping[int, Demand]) -> list[Lane]:
+    """Those that hold anything."""
+    return [
+        Lane(index, stream, order.shuffles[index], size, demand.buffers, demand.weight / order.streams)
+        for index, demand in demands.items()
+        for stream, size in zip(streams, share.sizes[index], strict=True)
+        if size and demand.weight
+    ]

@@ -6,7 +6,6 @@ are used, those that are needed first before the others, and no step waits for o
 nothing; where a second one follows it, the buffers go there.
 """
 
-import math
 import os
 import threading
 from collections import deque
@@ -18,16 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatmix.errors import ReadError
-from flatmix.loader.budget import Demand, Share, share_memory
-from flatmix.loader.plan import Lane, Planner, Rows
+from flatmix.loader.blocks import Blocks, blocks_of
+from flatmix.loader.budget import demands_of, lanes_of, share_memory
+from flatmix.loader.plan import Planner, Rows
 from flatmix.loader.rows import Reading, RowSource, finish_all, start_read
-from flatmix.loader.sections import Blocks, Section, Sections, blocks_of
+from flatmix.loader.sections import Section, Sections
+from flatmix.loader.staging import Staging
 from flatmix.order import Order
 
 CLOSED = "this loader is closed: make a new one"
 
 _UNDER_WAY = 16  # blocks: enough to keep all cores and a disk busy, and to hide 50 ms of a far store
-_STEPS_HELD = 4  # at least: of smaller buffers several are held together
 _LOOKS = 4  # of so many steps, the buffers go to that from which a second one goes on
 _NEAR = 64  # steps: one so little after another look is taken for going on from it
 _PLACED = 64  # lanes that a step puts into place; each takes some 0.1 ms
@@ -77,13 +77,13 @@ class Buffers:
     ):  # fmt: skip
         self.metrics = Metrics()
         self._sources, self._words, self._budget = sources, words, budget
-        self._demands = _demands(order, len(streams), tokens, batch)
+        self._demands = demands_of(order, len(streams), tokens, batch)
         self._share = share_memory(self._demands, words, batch, budget)
-        lanes = _lanes(order, self._share, sorted(streams), self._demands)
+        lanes = lanes_of(order, self._share, sorted(streams), self._demands)
         self._by_weight = np.argsort([-lane.weight for lane in lanes], kind="stable")
         self._planner = Planner(lanes, len(order.names), order.streams)
         self._sections = Sections(lanes, words, self._share.spare, batch)
-        self._staging = _Staging(words, self._share.staging)
+        self._staging = Staging(words, self._share.staging)
         self._lock = threading.Lock()
         self._opener: ThreadPoolExecutor | None = None  # prepares sections: a permutation may take some milliseconds
         self._closed = False
@@ -313,58 +313,3 @@ class Buffers:
     ) -> None:
         self._staging.lose(memory)
         self._sections.give_up(section, number, rows, error)
-
-
-class _Staging:
-    """Memory for blocks on their way, of rows of `words` uint32 values, used again and again; `size` bytes in all."""
-
-    def __init__(self, words: int, size: int):
-        self._words, self._size = words, size
-        self.forget()
-
-    def forget(self) -> None:
-        self._free: list[NDArray[np.uint32]] = []
-        self._left = self._size
-
-    def take(self, windows: int) -> NDArray[np.uint32] | None:
-        """Memory for so many windows, if there is any."""
-        for number in reversed(range(len(self._free))):  # the last one used is still in the processor's cache
-            if len(self._free[number]) == windows:
-                return self._free.pop(number)
-        wanted = 4 * windows * self._words
-        while self._left < wanted and self._free:  # of blocks of another size
-            self._left += self._free.pop(0).nbytes
-        if self._left < wanted:
-            return None
-        self._left -= wanted
-        return np.empty((windows, self._words), np.uint32)
-
-    def give(self, memory: NDArray[np.uint32]) -> None:
-        """Takes memory back that no read can write into any more."""
-        self._free.append(memory)
-
-    def lose(self, memory: NDArray[np.uint32]) -> None:
-        """Leaves memory to a read that may still write into it."""
-        self._left += memory.nbytes
-
-
-def _demands(order: Order, lanes: int, tokens: int, rows: int) -> dict[int, Demand]:
-    """What the buffers of each language would take in all of so many streams; `rows` are those of a step."""
-    weights = np.max([np.divide(phase.weights, sum(phase.weights)) for phase in order.phases], axis=0)
-    result: dict[int, Demand] = {}
-    for index, shuffle in order.shuffles.items():
-        weight = float(weights[index])
-        buffers = max(1, math.ceil(_STEPS_HELD * rows * weight / order.streams / shuffle.buffer_windows))
-        windows = buffers * shuffle.buffer_windows
-        result[index] = Demand(windows, lanes, shuffle.block_windows, tokens, weight, buffers)
-    return result
-
-
-def _lanes(order: Order, share: Share, streams: list[int], demands: Mapping[int, Demand]) -> list[Lane]:
-    """Those that hold anything."""
-    return [
-        Lane(index, stream, order.shuffles[index], size, demand.buffers, demand.weight / order.streams)
-        for index, demand in demands.items()
-        for stream, size in zip(streams, share.sizes[index], strict=True)
-        if size and demand.weight
-    ]

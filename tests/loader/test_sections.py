@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flatmix.loader import kernels
+from flatmix.loader.blocks import Blocks, blocks_of
 from flatmix.loader.plan import Lane, Planner
-from flatmix.loader.sections import Blocks, Section, Sections, blocks_of
+from flatmix.loader.sections import Section, Sections
 from flatmix.order import Order
 from flatmix.order.shuffle import Shuffle
 

@@ -182,3 +182,24 @@ def test_rows_of_every_stream_stand_together():
 
     assert [key for key, _ in itertools.groupby(streams)] == [0, 1]
     assert streams == [0] * 6 + [1] * 6
+
+
+@pytest.mark.filterwarnings("ignore:.*too small")
+@settings(max_examples=60)
+@given(config=configs(), step=st.integers(0, 20), most=st.integers(1, 9))
+def test_steps_drawn_together_and_windows_found_one_by_one_are_those_of_rows(
+    config: dict[str, Any], step: int, most: int
+):
+    order = Order(**config)
+    count = min(most, order.timeline.steps_alike(step))
+    language, occurrence = order.drawn(step, count)
+
+    assert language.shape == occurrence.shape == (count, order.timeline.batch(step))
+    for number in range(count):
+        rows = order.rows(step + number)
+        assert language[number].tolist() == rows.language.tolist()
+        assert occurrence[number].tolist() == rows.occurrence.tolist()
+        for one, stream, at, window in zip(
+            rows.language.tolist(), rows.stream.tolist(), rows.occurrence.tolist(), rows.window.tolist(), strict=True
+        ):
+            assert order.shuffles[one].window(stream, at) == window

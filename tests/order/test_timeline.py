@@ -120,3 +120,25 @@ def test_numpy_integers_are_steps_and_do_not_wrap(kind: Any):
 def test_step_beyond_64_bits_is_refused_rather_than_wrapped(step: int):
     with pytest.raises(ValueError, match=f"(?s)step.*{step}"):
         Timeline([(0, 0, 8)], 2).slots(step)
+
+
+@given(data=st.data(), streams=st.integers(1, 6), step=st.integers(0, 30))
+def test_steps_alike_and_steps_that_go_on_are_those_whose_slots_say_so(data: st.DataObject, streams: int, step: int):
+    timeline = Timeline(data.draw(timelines(streams)), streams)
+    first, batch = timeline.first_slot(step), timeline.batch(step)
+
+    alike = min(timeline.steps_alike(step), 40)
+    assert alike >= 1
+    for later in range(alike):
+        assert (timeline.first_slot(step + later), timeline.batch(step + later)) == (first + later * batch, batch)
+    goes_on = first + batch == timeline.first_slot(step + 1)
+    assert timeline.goes_on(step + 1) == goes_on
+
+
+def test_steps_alike_end_with_the_last_slot():
+    timeline = Timeline([(0, 0, 8)], 8)
+    last = 2**62 // 8 - 1
+    assert timeline.steps_alike(last) == 1
+    assert timeline.steps_alike(last - 4) == 5
+    with pytest.raises(ValueError, match=r"slots up to 2\^62"):
+        timeline.steps_alike(last + 1)
