@@ -29,8 +29,8 @@ _ENTRY_BYTES = 28  # of a row, beside its tokens: its cell in both sections, its
 # Beside the rows, as shares of their memory: room for blocks on their way, but for so many of the largest blocks at the
 # least and at most; and cells that lanes may borrow, one block at least.
 _STAGED, _STAGED_WELL, _MOST_STAGED = 1 / 64, 1 / 4, 16
-_WELL, _WELL_STEPS = 4, 8  # blocks keep two cores busy, and the rows of some steps the pace: worth a larger share
-_SPARE = 1 / 64
+_WELL, _WELL_STEPS = 3, 8  # blocks keep two cores busy, and the rows of some steps the pace: worth a larger share
+_SPARE = 1 / 128
 _STEPS_HELD = 4  # at least: of smaller buffers several are held together
 
 
