@@ -281,12 +281,12 @@ def test_a_split_that_is_replaced_while_it_is_open_is_never_mixed_with_the_new_o
     with pytest.raises(ReadError, match="replaced"):
         under_way.result()
     with pytest.raises(ReadError, match="replaced"):
-        opened.reader().read(0, 8, out)
+        opened.reader().read(0, 8, out).result()
     for _ in range(2):
         with pytest.raises(
             ReadError, match=r"'en', split 'train' of store .* is gone or was replaced while it was open"
         ):
-            reader.read(30_000, 30_008, out)
+            reader.read(30_000, 30_008, out).result()
     open_store(tmp_path / "s.zarr")["en"]["train"].reader().read(30_000, 30_008, out).result()
     assert (out >> 1).tolist() == list(range(30_100, 30_108))
 
@@ -297,6 +297,6 @@ def test_a_copy_put_in_the_place_of_an_open_split_is_read_on(split: Split) -> No
     content = metadata.read_bytes()
     metadata.unlink()
     with pytest.raises(ReadError, match="was replaced"):
-        reader.read(0, 8, out)
+        reader.read(0, 8, out).result()
     metadata.write_bytes(content)
     reader.read(0, 8, out).result()
