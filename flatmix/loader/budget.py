@@ -80,8 +80,10 @@ def share_memory(demands: Mapping[int, Demand], words: int, step_rows: int, budg
         least = max(limit * row, min(well, int(budget * _STAGED_WELL)))
         room = min(budget - least - limit * row, int(budget / (1 + _STAGED + _SPARE)))
         whole = {index: [demand.windows] * demand.lanes for index, demand in fitting.items()}
-        for sizes in (whole, _sizes(fitting, min(room // (row + _ENTRY_BYTES), _MOST_ROWS))):
-            share = _with_room(none | sizes, fitting, row, limit, well, budget)
+        parts = _sizes(fitting, min(room // (row + _ENTRY_BYTES), _MOST_ROWS))
+        # Of a buffer held whole a block brings all its rows: a few steps' worth on their way will do.
+        for sizes, staged in ((whole, _WELL * max(limit, step_rows) * row), (parts, well)):
+            share = _with_room(none | sizes, fitting, row, limit, staged, budget)
             if share is not None and share.bytes <= budget:
                 return share
     return Share(none, 0, 0, 0)
