@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatmix.store.documents import encode
 from flatmix.store.writer import SplitWriter
 
 VOCABULARY = 32_000
@@ -139,10 +140,8 @@ def documents(seed: int, number: int, tokens: int) -> Iterator[tuple[NDArray[np.
 
 
 def encoded(ids: NDArray[np.uint16], lengths: NDArray[np.int64]) -> NDArray[np.uint16]:
-    """2 * id, plus 1 where a document starts: uint16[tokens]. No length may be 0."""
-    result = ids * np.uint16(2)
-    result[np.cumsum(lengths) - lengths] += np.uint16(1)
-    return result
+    """2 * id, plus 1 where a document starts: uint16[tokens]."""
+    return encode(ids, lengths, 0, "the raw files")[0].astype(np.uint16)
 
 
 def _lengths(random: np.random.Generator, tokens: int) -> NDArray[np.int64]:

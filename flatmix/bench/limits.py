@@ -5,6 +5,7 @@ import time
 import jax
 
 from flatmix.bench.child import run_child
+from flatmix.bench.clock import middle
 from flatmix.bench.result import Measured
 from flatmix.bench.settings import Settings
 from flatmix.bench.slow import slow_reads
@@ -22,9 +23,7 @@ def memory(settings: Settings) -> dict[str, Measured]:
     if found["peak"] is None:
         return {name: Measured(None, note="needs /proc/self/status") for name in ("memory-peak", "memory-flat")}
     buffers, said = found["buffers"], found["said"]
-    where = f"buffers of {buffers / 1e6:.4g} MB as configured"
-    if said is not None:
-        where += f", {said / 1e6:.4g} MB with what is on its way to them"
+    where = f"buffers of {buffers / 1e6:.4g} MB as configured, {said / 1e6:.4g} MB with what is on its way to them"
     return {
         "memory-peak": Measured(
             found["peak"] / 1e6,
@@ -57,7 +56,7 @@ def slow(settings: Settings) -> dict[str, Measured]:
     waits = _waits(settings)
     later = waits[settings.slow_warm :]
     return {
-        "slow-first": Measured(sorted(firsts)[len(firsts) // 2], limit=_FIRST, note=store),
+        "slow-first": Measured(middle(firsts), limit=_FIRST, note=store),
         "slow-stall": Measured(
             max(later),
             limit=_STALL * settings.delay * 1e3,

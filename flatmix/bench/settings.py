@@ -140,7 +140,6 @@ def read_blocks(loader: ShufflingLoader) -> int:
     return sum(shuffle.blocks for shuffle in loader.order.shuffles.values())
 
 
-def bytes_held(loader: ShufflingLoader) -> int | None:
-    """What the loader says that its rows take now; None where it does not say."""
-    memory = getattr(loader, "memory", None)
-    return None if memory is None else int(memory()["buffers"])
+def bytes_held(loader: ShufflingLoader) -> int:
+    """What the loader says that its buffers take at most."""
+    return loader.memory()["buffers"]

@@ -117,14 +117,9 @@ def languages(settings: Settings) -> dict[str, Measured]:
     note = (
         f"unbounded {middle(speeds[1]):.3g} Mtok/s, all buffers of {settings.languages} languages {needed / 1e6:.4g} MB"
     )
-    unknown = "the loader does not say what its rows take"
     return {
         "languages-speed": Measured(middle(speeds[0]), None, ratio(*speeds), note=note),
-        "languages-budget": Measured(
-            None if held is None else held / 1e6,
-            limit=budget / 1e6,
-            note=unknown if held is None else f"of a budget of {budget / 1e6:.4g} MB",
-        ),
+        "languages-budget": Measured(held / 1e6, limit=budget / 1e6, note=f"of a budget of {budget / 1e6:.4g} MB"),
     }
 
 

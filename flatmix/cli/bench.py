@@ -11,10 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from flatmix.cli.output import print_json
+from flatmix.cli.output import print_json, print_table
 
 _TEXT = ("figure", "unit", "goal", "reached")
-_WIDTH = 250  # wider than any line: a pipe gets the same lines as a terminal
 
 
 def bench(
@@ -76,7 +75,7 @@ def bench(
     elif markdown:
         print(as_markdown(report), end="")
     else:
-        _print_table(report)
+        _print_report(report)
 
 
 def default_folder() -> Path:
@@ -120,17 +119,9 @@ def _command(chosen: dict[str, Any], only: Any) -> str:
     return shlex.join(words)
 
 
-def _print_table(report: Any) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
+def _print_report(report: Any) -> None:
     from flatmix.bench.report import cells, head, headings, notes
 
     print("\n".join(line.replace("`", "") for line in head(report)) + "\n")
-    table = Table(box=None, pad_edge=False)
-    for name in headings(report):
-        table.add_column(name, justify="left" if name in _TEXT else "right", no_wrap=True)
-    for row in cells(report):
-        table.add_row(*row)
-    Console(width=_WIDTH, markup=False).print(table, crop=False)
+    print_table(headings(report), cells(report), _TEXT)
     print("\n" + "\n".join(notes(report)))

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from flatmix.cli.options import Language, Source, is_run_file
-from flatmix.cli.output import print_json
+from flatmix.cli.output import print_json, print_table
 
-_WIDTH = 200  # wider than any line: a pipe gets the same lines as a terminal
 _TEXT_COLUMNS = ("language", "split", "tokenizer", "status")
 _STATES = ("complete", "incomplete")  # any other status is the reason why a split is refused: below the table
 
@@ -48,7 +47,7 @@ def inspect(
     print(f"{opened.path}: {len({split['language'] for split in splits})} languages")
     if splits:
         headings = ("language", "split", "tokens", "documents", "text bytes", "on disk", "largest id", "tokenizer")
-        _print_table((*headings, "status"), map(_cells, splits))
+        print_table((*headings, "status"), map(_cells, splits), _TEXT_COLUMNS)
     for reason in (split["status"] for split in splits if split["status"] not in _STATES):
         print("refused: " + " ".join(reason.splitlines()))
     if run is not None:
@@ -115,19 +114,7 @@ def _print_mixture(mixture: dict[str, Any]) -> None:
             [share["language"], *("-" if share[name] is None else f"{share[name]:.6f}" for name in columns)]
             for share in phase["languages"]
         )
-        _print_table(("language", *columns.values()), rows)
-
-
-def _print_table(headings: Any, rows: Any) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in headings:
-        table.add_column(name, justify="left" if name in _TEXT_COLUMNS else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    Console(width=_WIDTH, markup=False).print(table, crop=False)  # names are no markup
+        print_table(("language", *columns.values()), rows, _TEXT_COLUMNS)
 
 
 def _cells(split: dict[str, Any]) -> list[str]:

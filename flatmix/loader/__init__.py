@@ -186,7 +186,7 @@ class ShufflingLoader:
         blocks on their way included. Of each of the `languages`: `whole`, what its buffers have in all, and `held`,
         what is held of them at a time; `times_read`, how often a block is read for that; `read_alone`, the share of its
         rows that no buffer holds."""
-        return {**self._buffers.memory(), "languages": self._buffers.memory_by_language(self.languages)}
+        return self._buffers.memory(self.languages)
 
     def close(self) -> None:
         """Ends the background threads and gives the buffers' memory back. A closed loader loads nothing more."""

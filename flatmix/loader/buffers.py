@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,12 +107,8 @@ class Buffers:
         size = int(self._sections.sizes.sum())
         return min(1.0, self._sections.held / size) if size else 0.0
 
-    def memory(self) -> dict[str, int]:
-        """Bytes: the budget, and what all of this takes at most."""
-        return {"budget": self._budget, "buffers": self._share.bytes}
-
-    def memory_by_language(self, names: Sequence[str]) -> dict[str, dict[str, int | float]]:
-        """How the memory is split, as `ShufflingLoader.memory` says."""
+    def memory(self, names: Sequence[str]) -> dict[str, Any]:
+        """How the memory is split, as `ShufflingLoader.memory` says; `names` are those of all languages."""
         row, result = 4 * self._words, dict[str, dict[str, int | float]]()
         for index, demand in self._demands.items():
             sizes = self._share.sizes[index]
@@ -122,7 +119,7 @@ class Buffers:
                 "times_read": sum(times) / len(times) if times else 0.0,
                 "read_alone": sizes.count(0) / len(sizes) if sizes else 1.0,
             }
-        return result
+        return {"budget": self._budget, "buffers": self._share.bytes, "languages": result}
 
     def fetch(
         self, order: Order, step: int, chosen: NDArray[np.int64] | None, out: NDArray[np.uint32]

@@ -42,8 +42,8 @@ def place_rows(language, stream, occurrence, lanes, sizes, lane_sizes, lane, sec
 
 @compiled
 def take(rows, lane, section, offset, owner, base, cells, pool, out, missing):
-    """Copies those of the given rows that the pool holds to their place in `out`, and lists the others in `missing`,
-    which may be the same array: their number."""
+    """Copies those of the given rows that the pool holds to their place in `out`, and lists the others in `missing`:
+    returns their number."""
     count = 0
     for i in rows:
         cell = MISSING
@@ -72,6 +72,18 @@ def mark_used(rows, lane, section, offset, owner, base, cells):
 
 
 @compiled
+def pass_over(cells, start, stop, lane, free, free_count, held):
+    """Gives back the cells of the entries start .. stop - 1. Returns how many cells are free then."""
+    for entry in range(start, stop):
+        if cells[entry] >= 0:
+            free[free_count] = cells[entry]
+            free_count += 1
+            held[lane] -= 1
+        cells[entry] = USED
+    return free_count
+
+
+@compiled
 def release(lane, section, offset, owner, base, length, cells, free, free_count, held, reached, moved):
     """Gives back the cells of rows that the order has passed. Returns how many cells are free then.
 
@@ -87,28 +99,12 @@ def release(lane, section, offset, owner, base, length, cells, free, free_count,
             if owner[own, side] == section[i]:
                 known = True
                 entry = base[own, side] + offset[i]
-                if cells[entry] >= 0:
-                    free[free_count] = cells[entry]
-                    free_count += 1
-                    held[own] -= 1
-                cells[entry] = USED
+                free_count = pass_over(cells, entry, entry + 1, own, free, free_count, held)
                 reached[own, side] = offset[i] + 1
                 if reached[own, side] == length[own, side]:
                     moved[own] = True
         if not known:
             moved[own] = True
-    return free_count
-
-
-@compiled
-def pass_over(cells, start, stop, lane, free, free_count, held):
-    """Gives back the cells of the entries start .. stop - 1, as `release` does."""
-    for entry in range(start, stop):
-        if cells[entry] >= 0:
-            free[free_count] = cells[entry]
-            free_count += 1
-            held[lane] -= 1
-        cells[entry] = USED
     return free_count
 
 
