@@ -114,6 +114,21 @@ def test_a_store_can_be_written_in_zarr_v2(run):
     )
 
 
+def test_a_store_can_be_written_smaller_with_the_same_content(run):
+    write_lines(Path("a.jsonl"), ["the cat and the hat " * 99] * 99)
+
+    digests, sizes = [], []
+    for name in ("fast", "small"):
+        status, out, _ = run("convert", f"{name}.zarr", "--language", "en=a.jsonl", "--compression", name, "--json")
+        assert status == 0
+        digests.append(json.loads(out)["languages"]["en"]["digest"])
+        sizes.append(open_store(f"{name}.zarr")["en"]["train"].size_on_disk())
+
+    assert digests[0] == digests[1]
+    assert sizes[1] < sizes[0]
+    assert read_documents(Path("small.zarr"), "en") == read_documents(Path("fast.zarr"), "en")
+
+
 def test_the_field_of_the_text_can_be_named(run):
     Path("a.jsonl").write_text('{"content": "a"}')
 
@@ -138,6 +153,7 @@ def test_the_field_of_the_text_can_be_named(run):
         (["--language", "en=a.jsonl", "--tokenizer", "gpt2"], "tokenizer gpt2: there is no such file"),
         (["--language", "en=a.jsonl", "--end-token", "<eos>"], "the end token '<eos>' is not in the vocabulary"),
         (["--language", "en=a.jsonl", "--split", "a/b"], "'a/b' cannot name a split"),
+        (["--language", "en=a.jsonl", "--compression", "tiny"], "compression must be 'fast' or 'small', not 'tiny'"),
         (["--language", "en=a.jsonl", "--zarr-format", "1"], "zarr_format must be 3, or 2 for readers that know no "),
     ],
 )

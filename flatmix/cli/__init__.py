@@ -16,7 +16,9 @@ from flatmix.cli.bench import bench
 from flatmix.cli.convert import convert
 from flatmix.cli.demo import demo
 from flatmix.cli.inspect import inspect
+from flatmix.cli.remove import remove
 from flatmix.cli.show import show
+from flatmix.cli.verify import verify
 
 app = typer.Typer(
     name="flatmix",
@@ -34,7 +36,7 @@ def _commands() -> None:
     """Token batches mixed from many languages for language-model training in JAX."""
 
 
-for command in (convert, inspect, show, bench, demo):
+for command in (convert, inspect, verify, remove, show, bench, demo):
     app.command()(command)
 
 

@@ -46,6 +46,9 @@ def convert(
     zarr_format: Annotated[
         int, typer.Option(help="The version of Zarr; 2 is for readers that know no other, and has no checksums.")
     ] = 3,
+    compression: Annotated[
+        str, typer.Option(help='"fast", or "small": 15 to 30 % smaller, at nearly twice the CPU time of reading.')
+    ] = "fast",
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Convert documents to a flat-tokens store.
@@ -81,6 +84,7 @@ def convert(
             skip_bad=skip_bad,
             replace=replace,
             zarr_format=zarr_format,
+            compression=_compression(compression),
             progress=report,
         )
     if as_json:
@@ -113,6 +117,13 @@ def _sources(
     if not sources:
         raise ConvertError("nothing to convert: give --language NAME=FILES, or --language-field FIELD FILES")
     return sources
+
+
+def _compression(given: str) -> Any:
+    from flatmix.store.format import check_compression
+
+    check_compression(given)
+    return given
 
 
 @contextmanager

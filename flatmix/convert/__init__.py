@@ -14,6 +14,7 @@ from flatmix.convert.summary import LanguageSummary, Summary
 from flatmix.convert.tokenizer import Tokenizer, load_tokenizer
 from flatmix.convert.write import write_part
 from flatmix.errors import ConvertError
+from flatmix.store.format import Compression
 
 __all__ = ["LanguageSummary", "Summary", "Tokenizer", "convert", "load_tokenizer"]
 
@@ -31,6 +32,7 @@ def convert(
     skip_bad: bool = False,
     replace: bool = False,
     zarr_format: int = 3,
+    compression: Compression = "fast",
     batch_documents: int = 1024,
     batch_characters: int = 2**22,
     progress: Progress | None = None,
@@ -44,6 +46,8 @@ def convert(
     skip_bad: leave out and count broken records, instead of raising.
     replace: write splits that are there anew; each old one stays until the new one is complete, and both are on disk.
     zarr_format: 3, or 2 for readers that know no other; that of the store, where there is one.
+    compression: "fast", or "small" for splits that are 15 to 30 % smaller and take nearly twice the CPU time to read;
+        it changes no digest.
     batch_documents, batch_characters: what is tokenized at once; bounds memory and changes no content.
     progress: called with ("checking" or "converting", bytes read, bytes in all).
 
@@ -67,6 +71,7 @@ def convert(
         skip_bad=skip_bad,
         replace=replace,
         zarr_format=zarr_format,
+        compression=compression,
         progress=report,
     )
 

@@ -18,7 +18,7 @@ from flatmix.convert.sources import Source, find_source
 from flatmix.convert.tokenizer import Tokenizer, describe_tokenizer, same_tokenizer
 from flatmix.errors import ConvertError, StoreError
 from flatmix.store import local_folder, open_store
-from flatmix.store.format import check_name, check_zarr_format
+from flatmix.store.format import Compression, check_compression, check_name, check_zarr_format
 from flatmix.store.locks import is_being_written
 
 Patterns = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -47,6 +47,7 @@ class Plan:
     skip_bad: bool
     replace: bool
     zarr_format: int
+    compression: Compression
 
 
 def make_plan(
@@ -59,11 +60,13 @@ def make_plan(
     skip_bad: bool,
     replace: bool,
     zarr_format: int,
+    compression: Compression,
     progress: Progress,
 ) -> Plan:
     """Check everything, cheap things first, and count the documents. Raises ConvertError; writes nothing."""
     check_name("split", split)
     check_zarr_format(zarr_format)
+    check_compression(compression)
     decoder = record_decoder(fields)
     found = _find_sources(sources, fields)
     named = [source.language for source in found if source.language is not None]
@@ -81,7 +84,7 @@ def make_plan(
     if fields.language is not None:
         languages = list(parts[0].documents)
         check_output(store, languages, split, tokenizer.identity, replace=replace, zarr_format=zarr_format)
-    return Plan(store, split, tokenizer, fields, decoder, tuple(parts), skip_bad, replace, zarr_format)
+    return Plan(store, split, tokenizer, fields, decoder, tuple(parts), skip_bad, replace, zarr_format, compression)
 
 
 def _find_sources(sources: Mapping[str, Patterns] | Patterns, fields: Fields) -> list[Source]:

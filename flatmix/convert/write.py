@@ -54,6 +54,7 @@ def _writer(plan: Plan, part: Part, language: str) -> SplitWriter:
         record_sources=True,
         replace=plan.replace,
         zarr_format=plan.zarr_format,
+        compression=plan.compression,
     )
 
 

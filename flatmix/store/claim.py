@@ -78,7 +78,7 @@ class Claim:
                         self._old.rename(self._place)
                     raise
             with contextlib.suppress(OSError):  # the next writer of this split tries again
-                _remove(self._old)
+                remove_group(self._old)
         self._published = True
 
     def release(self) -> None:
@@ -140,10 +140,10 @@ class Claim:
                 with ExitStack() as held:
                     self._hold(held, folder)
                     _check_ours(folder, f"{folder}, left by a conversion that was killed,")
-                    _remove(folder)
+                    remove_group(folder)
 
 
-def _remove(folder: Path) -> None:
+def remove_group(folder: Path) -> None:
     """Removes the folder of a split, first what would let it pass for one."""
     for name in (layout.METADATA, layout.GROUP_V2):
         (folder / name).unlink(missing_ok=True)

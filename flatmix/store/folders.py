@@ -41,26 +41,19 @@ def create_language(folder: Path, zarr_format: int = 3) -> None:
     check_version(folder, _create_group(folder, zarr_format, {}), zarr_format)
 
 
-def create_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype, zarr_format: int = 3) -> zarr.Array:
+def create_array(
+    folder: Path,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    zarr_format: int = 3,
+    compression: layout.Compression = "fast",
+) -> zarr.Array:
     """An array in chunks of CHUNK values, in shards of SHARD clipped to the array rounded up to whole chunks.
 
-    In Zarr v2, in chunks of CHUNK_V2 values, clipped to the array.
+    In Zarr v2, in chunks of CHUNK_V2 values, clipped to the array. ValueError for a `compression` that is neither
+    "fast" nor "small".
     """
-    rest = shape[1:]
-    values = layout.CHUNK if zarr_format == 3 else layout.CHUNK_V2
-    chunk = max(1, values // int(np.prod(rest, dtype=np.int64)))
-    if zarr_format == 3:
-        chunks = max(1, min(layout.SHARD // layout.CHUNK, -(-shape[0] // chunk)))
-        blosc = BloscCodec(typesize=dtype.itemsize, cname="lz4", clevel=5, shuffle="bitshuffle", blocksize=0)
-        settings = {
-            "chunks": (chunk, *rest),
-            "shards": (chunk * chunks, *rest),
-            "serializer": BytesCodec(endian="little"),
-            "compressors": [blosc, Crc32cCodec()],
-        }
-    else:
-        blosc = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 2, "blocksize": 0}  # 2: of bits
-        settings = {"chunks": (max(1, min(chunk, shape[0])), *rest), "compressors": blosc}
+    settings = _settings(shape, dtype, zarr_format, compression)
     try:
         return zarr.create_array(
             folder,
@@ -73,6 +66,27 @@ def create_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype, zarr_for
         )
     except (ContainsArrayError, ContainsGroupError) as error:  # only where locks do not reach
         raise StoreError(f"{folder} is there already: another process writes this split at the same time") from error
+
+
+def _settings(shape: tuple[int, ...], dtype: np.dtype, zarr_format: int, compression: str) -> dict[str, Any]:
+    """Chunks and codecs."""
+    layout.check_compression(compression)
+    codec, level, shuffle = layout.COMPRESSION[compression]
+    rest = shape[1:]
+    values = layout.CHUNK if zarr_format == 3 else layout.CHUNK_V2
+    chunk = max(1, values // int(np.prod(rest, dtype=np.int64)))
+    if zarr_format == 3:
+        chunks = max(1, min(layout.SHARD // layout.CHUNK, -(-shape[0] // chunk)))
+        blosc = BloscCodec(typesize=dtype.itemsize, cname=codec, clevel=level, shuffle=shuffle, blocksize=0)
+        return {
+            "chunks": (chunk, *rest),
+            "shards": (chunk * chunks, *rest),
+            "serializer": BytesCodec(endian="little"),
+            "compressors": [blosc, Crc32cCodec()],
+        }
+    number = {"shuffle": 1, "bitshuffle": 2}[shuffle]
+    blosc = {"id": "blosc", "cname": codec, "clevel": level, "shuffle": number, "blocksize": 0}
+    return {"chunks": (max(1, min(chunk, shape[0])), *rest), "compressors": blosc}
 
 
 def write_attributes(group: zarr.Group, attributes: dict[str, Any]) -> None:

@@ -38,6 +38,10 @@ DTYPES = {
     SOURCE_FILE: "uint32",
     SOURCE_RECORD: "uint64",
 }
+COMPRESSION = {  # Blosc's codec, level and shuffle
+    "fast": ("lz4", 5, "bitshuffle"),
+    "small": ("zstd", 5, "shuffle"),  # 15 to 30 % smaller; long spans are read at about half the speed
+}
 CODECS = ("sharding_indexed", "bytes", "blosc", "crc32c", "zstd", "gzip")  # no others are decoded
 COMPRESSORS_V2 = ("blosc", "zlib", "gzip", "bz2", "zstd")  # in Zarr v2; or none
 METADATA = "zarr.json"
@@ -47,6 +51,7 @@ METADATA_LIMIT = 2**24  # bytes; far above what is needed, far below what would 
 _FORBIDDEN = '/\\:*?"<>|#%'
 _RESERVED = (METADATA, "c", *DTYPES)
 
+Compression = Literal["fast", "small"]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
@@ -78,6 +83,12 @@ def check_zarr_format(zarr_format: int) -> None:
     """Raises ValueError unless stores are written in this version of Zarr."""
     if type(zarr_format) is not int or zarr_format not in (2, 3):
         raise ValueError(f"zarr_format must be 3, or 2 for readers that know no other, not {zarr_format!r}")
+
+
+def check_compression(compression: str) -> None:
+    """Raises ValueError unless arrays can be written so."""
+    if not isinstance(compression, str) or compression not in COMPRESSION:
+        raise ValueError(f"compression must be {' or '.join(map(repr, COMPRESSION))}, not {compression!r}")
 
 
 def piece_count(values: int) -> int:

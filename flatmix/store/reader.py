@@ -14,6 +14,7 @@ whose chunks are 256 times as long, any read costs 10 ms a chunk.
 
 import functools
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -147,21 +148,27 @@ class TensorStoreReader:
         except Exception as error:
             raise StoreError(f"{self.metadata.name} of {self.place} cannot be opened: {error}") from error
 
-    def _explain(self, start: int, stop: int, cause: Exception) -> ReadError:
-        """The ReadError for a span that failed: reads it chunk by chunk, and names the first that fails."""
+    def damaged_chunks(self, start: int, stop: int) -> Iterator[tuple[int, int, Exception]]:
+        """Reads [start, stop) anew, chunk by chunk -> [first, last) of each that fails, and why."""
         fresh, self._array = self._open(0), self._open(CACHE_BYTES)  # what is cached, absence too, may have changed
-        unit = "tokens" if self.metadata.name == ENCODED_TOKENS else "entries"
-        what = f"{self.metadata.name} of {self.place}"
-        chunk, shard = self.metadata.chunk, self.metadata.shard
+        chunk = self.metadata.chunk
         for first in range(start // chunk * chunk, stop, chunk):
             last = min(first + chunk, self.metadata.shape[0])
             scratch = np.empty((last - first, *self.metadata.shape[1:]), self.dtype)
             try:
                 ts.array(scratch).write(fresh[first:last].translate_to[0]).result()
             except Exception as error:
-                place = f" (in shard {first // shard})" if shard else ""
-                number = f"chunk {first // chunk}{place}, which holds the {unit} [{first}, {last})"
-                return ReadError(f"{what}: {number}, is missing or damaged: {error}")
+                yield first, last, error
+
+    def _explain(self, start: int, stop: int, cause: Exception) -> ReadError:
+        """The ReadError for a span that failed, which names the first chunk that fails."""
+        unit = "tokens" if self.metadata.name == ENCODED_TOKENS else "entries"
+        what = f"{self.metadata.name} of {self.place}"
+        chunk, shard = self.metadata.chunk, self.metadata.shard
+        for first, last, error in self.damaged_chunks(start, stop):
+            place = f" (in shard {first // shard})" if shard else ""
+            number = f"chunk {first // chunk}{place}, which holds the {unit} [{first}, {last})"
+            return ReadError(f"{what}: {number}, is missing or damaged: {error}")
         return ReadError(
             f"{what}: the {unit} [{start}, {stop}) could not be read, though each chunk can be now: {cause}"
         )

