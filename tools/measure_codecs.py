@@ -11,7 +11,6 @@ medians, those of reading as ratios of speeds measured in turn; on a busy machin
 """
 
 import argparse
-import importlib.util
 import json
 import statistics
 import tempfile
@@ -26,7 +25,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
 from flatmix.bench.corpus import documents
-from flatmix.demo.texts import write_demo_texts
+from flatmix.demo.texts import django_folder, write_demo_texts
 from flatmix.store import format as layout
 from flatmix.store.arrays import array_metadata
 from flatmix.store.documents import encode
@@ -75,9 +74,7 @@ def samples(folder: Path, texts: Path | None, sizes: Sequence[int]) -> Iterator[
     """The name and the values, uint32[TOKENS], of each kind of ids."""
     yield "Drawn ids below 32,000", stored(documents(20_260_101, 0, TOKENS))
     if texts is None:
-        spec = importlib.util.find_spec("django")
-        root = Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else folder
-        catalogues = root.glob("conf/locale/*/LC_MESSAGES/django.po")
+        catalogues = django_folder().glob("conf/locale/*/LC_MESSAGES/django.po")
         texts = folder / "texts"
         write_demo_texts(texts, sorted({"en", *(path.parts[-3] for path in catalogues)}))
     languages = [

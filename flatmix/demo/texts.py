@@ -22,7 +22,7 @@ def write_demo_texts(folder: str | Path, languages: Sequence[str] = DEMO_LANGUAG
     Messages stand in the order of the catalogues, sorted by path; those without a translation are left out, and each
     form of a plural is a record. Raises ConvertError without django and for a language it does not have.
     """
-    root = _django_folder()
+    root = django_folder()
     texts = {language: list(_texts(root, language)) for language in languages}
     Path(folder).mkdir(parents=True, exist_ok=True)
     files: dict[str, Path] = {}
@@ -33,7 +33,8 @@ def write_demo_texts(folder: str | Path, languages: Sequence[str] = DEMO_LANGUAG
     return files
 
 
-def _django_folder() -> Path:
+def django_folder() -> Path:
+    """Where django is installed; ConvertError where it is not."""
     found = importlib.util.find_spec("django")
     if found is None or not found.submodule_search_locations:
         raise ConvertError("the demo's texts come with django, which is not there: pip install 'flatmix[demo]'")

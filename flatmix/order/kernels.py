@@ -48,14 +48,18 @@ def swap_down(result, raw, first):
 
 
 @compiled
-def _draw(scrambled, base, slot):
-    """The draw of a slot: splitmix64(base + slot), or its counter alone, G * slot + base."""
-    if not scrambled:
-        return _GOLDEN * slot + base
-    z = base + slot + _GOLDEN
+def splitmix64(x):
+    """The output of splitmix64 for the state `x`, uint64, after its increment: `permutation.splitmix64`, compiled."""
+    z = x + _GOLDEN
     z = (z ^ (z >> _S30)) * _MIX1
     z = (z ^ (z >> _S27)) * _MIX2
     return z ^ (z >> _S31)
+
+
+@compiled
+def _draw(scrambled, base, slot):
+    """The draw of a slot: splitmix64(base + slot), or its counter alone, G * slot + base."""
+    return splitmix64(base + slot) if scrambled else _GOLDEN * slot + base
 
 
 @compiled

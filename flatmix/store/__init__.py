@@ -157,7 +157,7 @@ class Language:
         group, path = meta.read_group(self._folder / split, self.store.zarr_format), self.store.path
         if group is None:
             hint = ""
-            if (self._folder / f".{split}.old").exists():
+            if (self._folder / layout.name_beside(split, layout.OLD)).exists():
                 hint = "; a conversion that was to replace it was killed at its very end: run it again"
             raise StoreError(
                 f"language {self.name!r} of store {path} has no split {split!r}; {_names('splits', self.splits)}{hint}"

@@ -89,11 +89,11 @@ class Claim:
 
     @property
     def _new(self) -> Path:
-        return self._place.with_name(f".{self._place.name}.new")
+        return self._place.with_name(layout.name_beside(self._place.name, layout.NEW))
 
     @property
     def _old(self) -> Path:
-        return self._place.with_name(f".{self._place.name}.old")
+        return self._place.with_name(layout.name_beside(self._place.name, layout.OLD))
 
     def _hold(self, locks: ExitStack, folder: Path) -> None:
         try:
@@ -152,7 +152,7 @@ def remove_group(folder: Path) -> None:
 
 def _check_ours(folder: Path, name: str) -> None:
     """ConvertError where something lies in the folder of a split that flatmix has not put there."""
-    ours = {layout.METADATA, layout.GROUP_V2, layout.ATTRIBUTES_V2, *layout.DTYPES}
+    ours = {*layout.GROUP_FILES, *layout.DTYPES}
     foreign = sorted(entry.name for entry in folder.iterdir() if entry.name not in ours and not is_leftover(entry.name))
     if foreign:
         raise ConvertError(

@@ -45,13 +45,30 @@ def encode(ids: np.ndarray, lengths: np.ndarray, first: int, place: str) -> tupl
     ends = np.cumsum(lengths)
     if int(lengths.sum()) != len(ids):
         raise ValueError(f"lengths add up to {int(lengths.sum())}, and there are {len(ids)} ids, for {place}")
-    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < layout.ID_LIMIT:
-        at = int(np.flatnonzero((ids < 0) | (ids >= layout.ID_LIMIT))[0])
-        raise ValueError(_bad_id(first + int(np.searchsorted(ends, at, side="right")), ids[at].item(), place))
+    bad = find_bad_id(ids, lengths)
+    if bad is not None:
+        at, document = bad
+        raise ValueError(_bad_id(first + document, ids[at].item(), place))
     encoded = ids.astype(np.uint32)
     encoded <<= np.uint32(1)
     encoded[(ends - lengths)[lengths > 0]] |= np.uint32(1)
     return encoded, ends
+
+
+def find_bad_id(ids: np.ndarray, lengths: np.ndarray) -> tuple[int, int] | None:
+    """The first of ids, int[tokens], that no store can hold: its place, and its document. None if all are fine.
+
+    Nothing is looked at where the type has no such ids.
+    """
+    if not len(ids):
+        return None
+    limits = np.iinfo(ids.dtype)
+    if limits.min >= 0 and limits.max < layout.ID_LIMIT:
+        return None
+    if int(ids.min()) >= 0 and int(ids.max()) < layout.ID_LIMIT:
+        return None
+    at = int(np.flatnonzero((ids < 0) | (ids >= layout.ID_LIMIT))[0])
+    return at, int(np.searchsorted(np.cumsum(lengths), at, side="right"))
 
 
 def source_numbers(name: str, numbers: Any, documents: int, place: str) -> np.ndarray:

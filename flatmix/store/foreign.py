@@ -14,7 +14,6 @@ from pathlib import Path
 from flatmix.store import format as layout
 from flatmix.store.folders import is_leftover
 
-_OF_SPLIT = (layout.METADATA, layout.GROUP_V2, layout.ATTRIBUTES_V2)
 _OF_ARRAY = (layout.METADATA, layout.ARRAY_V2, layout.ATTRIBUTES_V2)
 _CHUNK = re.compile(r"(c[./])?[0-9]+([./][0-9]+)*")  # in any of Zarr's ways to name one
 _PART = re.compile(r".*\.[0-9a-f]{32}\.partial")
@@ -26,7 +25,7 @@ def foreign_in_split(folder: Path) -> list[str]:
     for name, is_folder in _entries(folder):
         if is_folder and name in layout.DTYPES:
             foreign += [f"{name}/{path}" for path in _foreign_in_array(folder / name)]
-        elif is_folder or (name not in _OF_SPLIT and not is_leftover(name)):
+        elif is_folder or (name not in layout.GROUP_FILES and not is_leftover(name)):
             foreign.append(name + "/" * is_folder)
     return sorted(foreign)
 

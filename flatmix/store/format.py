@@ -46,6 +46,8 @@ CODECS = ("sharding_indexed", "bytes", "blosc", "crc32c", "zstd", "gzip")  # no 
 COMPRESSORS_V2 = ("blosc", "zlib", "gzip", "bz2", "zstd")  # in Zarr v2; or none
 METADATA = "zarr.json"
 GROUP_V2, ATTRIBUTES_V2, ARRAY_V2 = ".zgroup", ".zattrs", ".zarray"  # the same in Zarr v2
+GROUP_FILES = (METADATA, GROUP_V2, ATTRIBUTES_V2)  # of a group, in either version
+NEW, OLD = ".new", ".old"  # what a split is called while it is to take the place of another, and when it has lost it
 METADATA_LIMIT = 2**24  # bytes; far above what is needed, far below what would hurt a reader
 
 _FORBIDDEN = '/\\:*?"<>|#%'
@@ -132,6 +134,20 @@ def _name_problem(kind: str, name: str) -> str | None:
         return "it ends with '.__lock'"
     if kind == "language" and name in ("train", "validation"):
         return "splits are called so, and the two could not be told apart"
+    return None
+
+
+def name_beside(split: str, ending: str) -> str:
+    """What lies beside that split while it is replaced, with the ending NEW or OLD: no split can be called so."""
+    return f".{split}{ending}"
+
+
+def split_beside(name: str) -> str | None:
+    """The split beside which something of that name lies; None for any other name."""
+    for ending in (NEW, OLD):
+        split = name.removeprefix(".").removesuffix(ending)
+        if split and name == name_beside(split, ending):
+            return split
     return None
 
 

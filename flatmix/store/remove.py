@@ -25,8 +25,6 @@ from flatmix.store.foreign import foreign_in_split
 from flatmix.store.locks import is_being_written, locked
 from flatmix.store.split import place_of
 
-_OF_GROUP = (layout.METADATA, layout.GROUP_V2, layout.ATTRIBUTES_V2)
-
 
 @dataclass(frozen=True)
 class SplitToRemove:
@@ -109,7 +107,7 @@ def _look(store: Store, language: str, split: str | None) -> Removal:
     """What goes, all of it checked to be of flatmix."""
     root, folder = Path(store.path), _folder_of(store, language)
     _check_no_link(folder)
-    names = sorted({_split_of(entry) for entry in folder.iterdir()} - {None, *_OF_GROUP})
+    names = sorted({_split_of(entry) for entry in folder.iterdir()} - {None, *layout.GROUP_FILES})
     if split is not None and split not in names:
         _ = store[language][split]  # raises, and says which there are
         raise StoreError(f"language {language!r} of store {root} has no split {split!r}")
@@ -128,15 +126,16 @@ def _folder_of(store: Store, language: str) -> Path:
 
 def _split_of(entry: Path) -> str | None:
     """The split that an entry of a language's folder is part of; its own name where it is none; None for leftovers."""
-    if entry.name.startswith(".") and entry.suffix in (".new", ".old"):
-        return entry.name[1 : -len(entry.suffix)]
+    split = layout.split_beside(entry.name)
+    if split is not None:
+        return split
     return None if is_leftover(entry.name) else entry.name
 
 
 def _look_at(store: Store, language: str, name: str) -> SplitToRemove:
     place = Path(store.path, language, name)
     called = place_of(store.path, language, name)
-    beside = (place.with_name(f".{name}{ending}") for ending in (".new", ".old"))
+    beside = (place.with_name(layout.name_beside(name, ending)) for ending in (layout.NEW, layout.OLD))
     folders = tuple(folder for folder in (*beside, place) if folder.exists() or folder.is_symlink())
     for folder in folders:
         _check_ours(folder, called if folder == place else f"{folder}, beside {called},")

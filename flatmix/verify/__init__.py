@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from flatmix.errors import StoreError
+from flatmix.order.counts import cores
 from flatmix.store import Split, Store, open_store
 from flatmix.verify.facts import Facts, bytes_of, pieces_of, tasks_of
 from flatmix.verify.judge import judge
@@ -48,7 +49,7 @@ def verify(
     opened = store if isinstance(store, Store) else _open(store, languages)
     found = survey(opened, languages, splits)
     told = (lambda read: None) if progress is None else _counter(progress, opened, found.places)
-    workers = threads or min(_MOST_THREADS, _processors() + 2)  # two of them wait for what they read
+    workers = threads or min(_MOST_THREADS, cores() + 2)  # two of them wait for what they read
     reports: dict[tuple[str, str], SplitReport] = {}
     pool = ThreadPoolExecutor(workers, "flatmix-verify")
     try:
@@ -124,7 +125,3 @@ def _check_arguments(languages: Collection[str] | None, splits: Collection[str] 
             raise ValueError(f"{name} is empty: name some, or leave it out to verify all")
     if threads is not None and (type(threads) is not int or threads < 1):
         raise ValueError(f"threads must be None or an integer of at least 1, not {threads!r}")
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

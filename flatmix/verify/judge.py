@@ -12,7 +12,7 @@ from flatmix.store import format as layout
 from flatmix.verify.damage import damage_findings, shard_of
 from flatmix.verify.facts import Beyond, Facts, file_limit
 from flatmix.verify.proof import Proof, prove
-from flatmix.verify.report import Finding, SplitReport
+from flatmix.verify.report import Finding, SplitReport, called
 from flatmix.verify.starts import seq_starts_findings, start_bit_findings
 
 _SOURCES = (layout.SOURCE_FILE, layout.SOURCE_RECORD)
@@ -57,7 +57,8 @@ def _start_findings(
     if not starts:
         return [], []
     if wrong[layout.SEQ_STARTS]:
-        return [], [f"{_place(split)}: where documents start was not compared, since seq_starts is damaged"]
+        place = called(split.language, split.name)
+        return [], [f"{place}: where documents start was not compared, since seq_starts is damaged"]
     findings = seq_starts_findings(split, starts)
     if not findings:
         tokens = by_array[layout.ENCODED_TOKENS]
@@ -106,7 +107,7 @@ def _spanned(split: Split, kind: Any, words: str, array: str, beyond: Beyond) ->
 
 def _limits(split: Split) -> list[str]:
     """What no reading of this split can show."""
-    place, unproven = _place(split), []
+    place, unproven = called(split.language, split.name), []
     if split.weak:
         bare = "" if _has_checksums(split, layout.ENCODED_TOKENS) else ", nor checksums"
         unproven.append(
@@ -125,7 +126,3 @@ def _limits(split: Split) -> list[str]:
 
 def _has_checksums(split: Split, array: str) -> bool:
     return "'crc32c'" in str(split.arrays[array].raw.get("codecs"))
-
-
-def _place(split: Split) -> str:
-    return f"language {split.language!r}, split {split.name!r}"

@@ -10,25 +10,11 @@ Cost: 0.3 ns a token, 1 ns a document.
 import numpy as np
 
 from flatmix.order.kernels import compiled
+from flatmix.order.kernels import splitmix64 as mark  # of a place, uint64
 
 _GROUP = 64  # tokens looked at together, without a branch: few of them start a document
 _U0 = np.uint64(0)
 _ONE = np.uint32(1)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX2 = np.uint64(0x94D049BB133111EB)
-_S30 = np.uint64(30)
-_S27 = np.uint64(27)
-_S31 = np.uint64(31)
-
-
-@compiled
-def mark(place):
-    """The mark of a place, uint64: splitmix64."""
-    z = place + _GOLDEN
-    z = (z ^ (z >> _S30)) * _MIX1
-    z = (z ^ (z >> _S27)) * _MIX2
-    return z ^ (z >> _S31)
 
 
 @compiled

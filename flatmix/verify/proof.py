@@ -11,7 +11,7 @@ from flatmix.store import Split
 from flatmix.store import format as layout
 from flatmix.verify.damage import shard_of, unit_of
 from flatmix.verify.facts import Facts, Piece, piece_entries
-from flatmix.verify.report import Finding
+from flatmix.verify.report import Finding, called
 
 
 @dataclass
@@ -46,7 +46,7 @@ def prove(split: Split, facts: Mapping[str, Sequence[Facts]]) -> Proof:
         proof.findings.append(Finding(split.language, split.name, "digest", words))
     unknown = sum(row is None and one.digest is not None for one, row in zip(found, rows, strict=True))
     if unknown:
-        place = f"language {split.language!r}, split {split.name!r}"
+        place = called(split.language, split.name)
         proof.notes.append(
             f"{place}: {unknown} pieces can be read, and could not be proven: their digests in "
             f"{layout.PIECE_DIGESTS} cannot be read"

@@ -23,6 +23,11 @@ Kind = Literal[
 ]
 
 
+def called(language: str, split: str | None) -> str:
+    """A split, or all of a language, in words."""
+    return f"language {language!r}" + (f", split {split!r}" if split is not None else "")
+
+
 @dataclass(frozen=True)
 class Finding:
     """One fault. `words` say it without the place; entries are [start, stop) of `array`, tokens in encoded_tokens.
@@ -41,8 +46,7 @@ class Finding:
     stop: int | None = None
 
     def __str__(self) -> str:
-        place = [f"language {self.language!r}"] + ([f"split {self.split!r}"] if self.split is not None else [])
-        return f"{', '.join(place)}: {f'{self.array}: ' if self.array else ''}{self.words}"
+        return f"{called(self.language, self.split)}: {f'{self.array}: ' if self.array else ''}{self.words}"
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ from flatmix.store.folders import is_leftover
 from flatmix.store.foreign import foreign_in_split
 from flatmix.store.locks import is_being_written
 from flatmix.store.split import load_older_split, load_split
-from flatmix.verify.report import Finding, Kind
+from flatmix.verify.report import Finding, Kind, called
 
-_OWN = (layout.METADATA, layout.GROUP_V2, layout.ATTRIBUTES_V2)
 _NAMED = 10  # foreign files of one split
 
 
@@ -34,7 +33,7 @@ class Place:
     fault: Finding | None = None
 
     def __str__(self) -> str:
-        return f"language {self.language!r}, split {self.split!r}"
+        return called(self.language, self.split)
 
 
 @dataclass
@@ -117,7 +116,7 @@ def _places(
         place = Place(language, name, folder / name)
         if is_being_written(entry):
             notes.append(f"{place}: {entry.name!r} beside it is being written at this moment, to take its place")
-        elif entry.suffix == ".old" and not place.folder.exists():
+        elif entry.suffix == layout.OLD and not place.folder.exists():
             words = f"it is {entry.name!r} now: what was to replace it was killed at its very end; convert it again"
             yield Place(language, name, folder / name, Finding(language, name, "missing", words))
         else:
@@ -127,8 +126,7 @@ def _places(
 
 def _replaced(entry: Path) -> str | None:
     """The split that the folder `entry` is or was to take the place of, or that it was; None for any other."""
-    ours = entry.suffix in (".new", ".old") and entry.name.startswith(".") and entry.is_dir()
-    return entry.name[1 : -len(entry.suffix)] if ours else None
+    return layout.split_beside(entry.name) if entry.is_dir() else None
 
 
 def _groups(
@@ -136,7 +134,11 @@ def _groups(
 ) -> Iterator[tuple[str, str | None]]:
     """Each group in `folder`, a "language" or "split" if it is one of the chosen, and why it cannot be opened."""
     for entry in sorted(folder.iterdir()):
-        if entry.name in _OWN or is_leftover(entry.name) or (kind == "split" and _replaced(entry) is not None):
+        if (
+            entry.name in layout.GROUP_FILES
+            or is_leftover(entry.name)
+            or (kind == "split" and _replaced(entry) is not None)
+        ):
             continue
         fault = _fault_of(entry, zarr_format, kind)
         if fault == "":

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from flatmix.store.documents import encode, one_document, plain_json, source_numbers
+from flatmix.store.documents import encode, find_bad_id, one_document, plain_json, source_numbers
 
 PLACE = "language 'en', split 'train' of store /s"
 
@@ -134,3 +134,18 @@ def test_json_that_readers_would_refuse_for_its_size_is_not_written() -> None:
         plain_json("source", {"files": ["é" * 70] * 20_000})
 
     assert plain_json("source", {"files": ["é" * 70] * 10_000}) is not None
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint32"])
+def test_the_first_bad_id_is_found_with_its_document(dtype: str) -> None:
+    bad = 2**31 if dtype == "uint32" else -1
+    ids, lengths = np.array([1, 2, bad, bad], dtype), np.array([0, 2, 0, 1, 1])
+
+    assert find_bad_id(ids, lengths) == (2, 3)
+    assert find_bad_id(ids[:2], lengths[:2]) is None
+    assert find_bad_id(ids[:0], lengths[:0]) is None
+
+
+def test_ids_beyond_31_bits_are_bad_and_small_types_have_none() -> None:
+    assert find_bad_id(np.array([2**31 - 1, 2**31]), np.array([2])) == (1, 0)
+    assert find_bad_id(np.array([65535], np.uint16), np.array([1])) is None

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flatmix.convert.imports.documents import RUN, Cut, find_bad_id
+from flatmix.convert.imports.documents import RUN, Cut
 from flatmix.convert.imports.settings import TYPES, Boundary
 from flatmix.convert.imports.spans import SpanFile, size_and_stamp
 from flatmix.convert.inputs import Input, TokenRun
 from flatmix.errors import ConvertError
+from flatmix.store.documents import find_bad_id
 
 SCANNED = 2**24  # tokens in which the boundary is looked for before any work
 LONGEST = 2**30  # tokens of a document; one that is longer is rather a boundary that was never the right one

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from flatmix.store.format import ID_LIMIT
-
 RUN = 2**20  # tokens that are read, and handed on, at once; a longer document alone is more
 
 Cut = tuple[int, int, int]  # start, stop, bytes
@@ -43,17 +41,3 @@ def runs(lengths: np.ndarray) -> Iterator[tuple[int, int]]:
         j = max(i + 1, int(np.searchsorted(ends, before + RUN, side="right")))
         yield i, j
         i = j
-
-
-def find_bad_id(ids: np.ndarray, lengths: np.ndarray) -> tuple[int, int] | None:
-    """The first of ids, int[tokens], that no store can hold: its place, and its document. None if all are fine.
-
-    Nothing is looked at where the type has no such ids.
-    """
-    limits = np.iinfo(ids.dtype)
-    if not len(ids) or (limits.min >= 0 and limits.max < ID_LIMIT):
-        return None
-    if int(ids.min()) >= 0 and int(ids.max()) < ID_LIMIT:
-        return None
-    at = int(np.flatnonzero((ids < 0) | (ids >= ID_LIMIT))[0])
-    return at, int(np.searchsorted(np.cumsum(lengths), at, side="right"))

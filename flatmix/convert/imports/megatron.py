@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from flatmix.convert.imports import megatron_index as layout
-from flatmix.convert.imports.documents import Cut, cut_documents, find_bad_id, runs
+from flatmix.convert.imports.documents import Cut, cut_documents, runs
 from flatmix.convert.imports.settings import Settings, check_type, refuse_boundary
 from flatmix.convert.imports.spans import SpanFile, size_and_stamp
 from flatmix.convert.inputs import Input, TokenRun
 from flatmix.errors import ConvertError
+from flatmix.store.documents import find_bad_id
 
 KIND = "megatron"
 

@@ -34,18 +34,3 @@ def test_runs_are_all_documents_once_and_as_many_as_fit(lengths: list[int]) -> N
     for i, j in spans:
         assert sum(lengths[i:j]) <= 10 or j == i + 1
         assert j == len(lengths) or sum(lengths[i : j + 1]) > 10
-
-
-@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint32"])
-def test_the_first_bad_id_is_found_with_its_document(dtype: str) -> None:
-    bad = 2**31 if dtype == "uint32" else -1
-    ids, lengths = np.array([1, 2, bad, bad], dtype), np.array([0, 2, 0, 1, 1])
-
-    assert documents.find_bad_id(ids, lengths) == (2, 3)
-    assert documents.find_bad_id(ids[:2], lengths[:2]) is None
-    assert documents.find_bad_id(ids[:0], lengths[:0]) is None
-
-
-def test_ids_beyond_31_bits_are_bad_and_small_types_have_none() -> None:
-    assert documents.find_bad_id(np.array([2**31 - 1, 2**31]), np.array([2])) == (1, 0)
-    assert documents.find_bad_id(np.array([65535], np.uint16), np.array([1])) is None
