@@ -10,8 +10,11 @@ import numpy as np
 from tokenizers import Tokenizer as LibraryTokenizer
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
+from flatmix.convert.job import Sizes
 from flatmix.store import open_store
 from flatmix.store.split import Split
+
+TINY = Sizes(unit_bytes=1000, part_documents=7, batch_documents=3)  # for many units, parts and batches of little input
 
 
 def write_lines(file: Path, texts: Sequence[Any], **fields: Any) -> Path:

@@ -27,6 +27,7 @@ _OURS = {  # what a demo makes, by folder
     ".": {
         "texts",
         "corpus.zarr",
+        "corpus.zarr.staging",  # of a demo that was killed
         *(f"{run}.{kind}" for run in ("unbroken", "killed") for kind in ("npz", "part")),
         _MARK,
     },

@@ -4,7 +4,8 @@ A new split is written in its own place, where it says that it is incomplete. On
 split is written beside it, as `.NAME.new`, and moved when it is complete: whatever goes wrong before leaves the old one
 as it was. No name of a split begins with a dot, so readers pass over what lies there; to Zarr it is one more group.
 Between the two renames of the swap no split is there; the next writer undoes a swap that was cut short, and removes
-what a killed one left behind.
+what a killed one left behind. A writer that can go on after a kill gives its name as the owner, and always writes
+beside the place: what it left is then its own to go on with.
 
 Cost: a few small files. Until it is done, a split that replaces another takes its room on disk beside the old one.
 """
@@ -36,12 +37,16 @@ class Claim:
 
     With `replace`, of a split that is there; without, StoreError. StoreError, too, while another writer has the split,
     ConvertError for what is not ours to write over. Holds locks until `release`.
+
+    `resumed` says that the folder holds what an earlier claim of the same `owner` has written. Without an owner nobody
+    goes on: each claim begins with nothing.
     """
 
-    def __init__(self, place: Path, name: str, replace: bool, zarr_format: int = 3) -> None:
+    def __init__(self, place: Path, name: str, replace: bool, zarr_format: int = 3, owner: str | None = None) -> None:
         """`place` is the folder of the split, in that of its language; `name` what messages call it."""
-        self._place, self._name = place, name
+        self._place, self._name, self._owner = place, name, owner
         self.folder = place
+        self.resumed = False
         self._published = False
         with ExitStack() as locks:
             with locked(place.parent, wait=True):
@@ -54,15 +59,16 @@ class Claim:
                 self._hold(locks, place)
                 if existing is not None:
                     self._check_replaceable(existing, replace, zarr_format)
+                self.resumed = owner is not None and self._is_left_by(owner, zarr_format)
                 self._remove_leftovers()
-                self.group = self._begin(existing, zarr_format)
+                self.group = self._go_on(zarr_format) if self.resumed else self._begin(existing, zarr_format)
                 if self.replaces:
                     self._hold(locks, self.folder)  # it keeps others away when it has moved
             self._locks = locks.pop_all()
 
     @property
     def replaces(self) -> bool:
-        """Whether a complete split is there until this one is."""
+        """Whether it is written beside its place: what is there, if anything, stays until it is complete."""
         return self.folder != self._place
 
     def publish(self) -> None:
@@ -82,8 +88,11 @@ class Claim:
         self._published = True
 
     def release(self) -> None:
-        """Lets others write the split; of one that was to replace another and was not published, nothing is left."""
-        if self.replaces and not self._published:
+        """Lets others write the split; of one that was to replace another and was not published, nothing is left.
+
+        What has an owner is left to it.
+        """
+        if self.replaces and not self._published and self._owner is None:
             shutil.rmtree(self.folder, ignore_errors=True)
         self._locks.close()
 
@@ -114,11 +123,20 @@ class Claim:
             raise StoreError(f"{self._name} is there already{state}; ask to replace it, or choose another name")
         _check_ours(self._place, self._name)
 
+    def _is_left_by(self, owner: str, zarr_format: int) -> bool:
+        left = meta.read_group(self._new, zarr_format)
+        return left is not None and left.attributes == layout.incomplete_attributes(owner)
+
+    def _go_on(self, zarr_format: int) -> zarr.Group:
+        self.folder = self._new
+        return zarr.open_group(self.folder, mode="r+", zarr_format=zarr_format)
+
     def _begin(self, existing: meta.Group | None, zarr_format: int) -> zarr.Group:
-        if existing is None or existing.attributes["flatmix"].get("complete") is True:
-            self.folder = self._place if existing is None else self._new
+        beside = self._owner is not None
+        if beside or existing is None or existing.attributes["flatmix"].get("complete") is True:
+            self.folder = self._new if beside or existing is not None else self._place
             try:
-                return write_group(self.folder, zarr_format, layout.incomplete_attributes())
+                return write_group(self.folder, zarr_format, layout.incomplete_attributes(self._owner))
             except ContainsGroupError as error:  # only where locks do not reach
                 raise StoreError(f"{self._name} is being written by another process") from error
         group = zarr.open_group(self._place, mode="r+", zarr_format=zarr_format)  # there is nothing to keep
@@ -135,7 +153,7 @@ class Claim:
 
     def _remove_leftovers(self) -> None:
         """Removes what a killed writer of this split has left beside it."""
-        for folder in (self._new, self._old):
+        for folder in (self._old,) if self.resumed else (self._new, self._old):
             if folder.exists():
                 with ExitStack() as held:
                     self._hold(held, folder)

@@ -71,9 +71,39 @@ class SplitAttributes:
     source: dict[str, Any] | None
 
 
-def incomplete_attributes() -> dict[str, Any]:
-    """What a split says of itself from its first moment until everything in it has been read back."""
-    return {"flatmix": {"format": FORMAT, "complete": False}}
+def incomplete_attributes(owner: str | None = None) -> dict[str, Any]:
+    """What a split says of itself from its first moment until everything in it has been read back.
+
+    owner: who may go on with it after a crash, if anybody may.
+    """
+    owned = {} if owner is None else {"owner": owner}
+    return {"flatmix": {"format": FORMAT, "complete": False, **owned}}
+
+
+def complete_attributes(
+    *,
+    largest: int,
+    tokens: int,
+    documents: int,
+    utf8_bytes: int | None,
+    tokenizer: dict[str, Any] | None,
+    proof: bytes,
+    source: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """What a split says of itself when everything in it has been read back; `proof` is the bytes of piece_digests."""
+    return {
+        "max_token_id": largest,
+        "flatmix": {
+            "format": FORMAT,
+            "complete": True,
+            "tokens": tokens,
+            "documents": documents,
+            "utf8_bytes": utf8_bytes,
+            "tokenizer": tokenizer,
+            "digest": digest(proof),
+            "source": source,
+        },
+    }
 
 
 def values_per_file(zarr_format: int) -> int:

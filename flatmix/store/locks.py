@@ -19,15 +19,16 @@ except ImportError:  # Windows
 
 
 @contextlib.contextmanager
-def locked(folder: Path, wait: bool) -> Iterator[None]:
+def locked(folder: Path, wait: bool, shared: bool = False) -> Iterator[None]:
     """Holds the lock of `folder`, a folder that is there; BlockingIOError where another has it, unless it may `wait`.
 
-    Two of one process exclude each other as those of two processes do.
+    Two of one process exclude each other as those of two processes do. Those that ask for a `shared` one exclude none
+    but those that do not.
     """
     handle = os.open(folder, os.O_RDONLY) if fcntl is not None else None
     try:
         if handle is not None:
-            _flock(handle, wait)
+            _flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, wait)
         yield
     finally:
         if handle is not None:
@@ -36,9 +37,9 @@ def locked(folder: Path, wait: bool) -> Iterator[None]:
             os.close(handle)
 
 
-def _flock(handle: int, wait: bool) -> None:
+def _flock(handle: int, kind: int, wait: bool) -> None:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(handle, kind | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         raise
     except OSError:  # this file system has no such locks

@@ -227,13 +227,16 @@ def _limits(threads: int | None) -> ts.Context:
     return ts.Context({"data_copy_concurrency": {"limit": threads}, "file_io_concurrency": {"limit": threads}})
 
 
-def digest_array(reader: TensorStoreReader) -> bytes:
-    """Reads all of a one-dimensional array -> the digests of its pieces, as `piece_digests` should hold them."""
-    length = reader.metadata.shape[0]
+def digest_array(reader: TensorStoreReader, first: int = 0, stop: int | None = None) -> bytes:
+    """Reads values [first, stop) of a one-dimensional array -> the digests of runs of PIECE of them.
+
+    Of the whole array, these are what `piece_digests` should hold.
+    """
+    stop = reader.metadata.shape[0] if stop is None else stop
     digests = PieceDigests()
-    out = np.empty(min(length, _CHECK_VALUES), reader.dtype)
-    for start in range(0, length, _CHECK_VALUES):
-        part = out[: min(length - start, _CHECK_VALUES)]
+    out = np.empty(min(stop - first, _CHECK_VALUES), reader.dtype)
+    for start in range(first, stop, _CHECK_VALUES):
+        part = out[: min(stop - start, _CHECK_VALUES)]
         reader.read(start, start + len(part), part).result()
         digests.update(part)
     return digests.finish()

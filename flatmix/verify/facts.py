@@ -7,7 +7,7 @@ Cost: some 7 ns of CPU a token: 4 to read it, 2.6 for SHA-256, the rest for the 
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -18,7 +18,7 @@ from flatmix.store import format as layout
 from flatmix.store.older import undo_delta
 from flatmix.store.reader import TensorStoreReader
 from flatmix.verify.kernels import scan_starts, scan_tokens
-from flatmix.verify.pieces import Damage, Memory, read_blocks
+from flatmix.verify.pieces import Damage, Memory, block_entries, read_blocks
 
 _WHOLE = 2**64
 
@@ -202,7 +202,20 @@ def row_facts(reader: TensorStoreReader, piece: Piece, memory: Memory) -> Facts:
         damages += damaged
         if block is not None:
             rows[start - piece.start :][: len(block)] = block
+            continue
+        for first, last in _between(damaged, start, min(start + block_entries(reader.metadata), piece.stop)):
+            reader.read(first, last, rows[first - piece.start : last - piece.start]).result()
     return Facts(piece, tuple(damages), rows=rows)
+
+
+def _between(damages: Sequence[Damage], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """The spans of [start, stop) that are not damaged."""
+    for damage in damages:
+        if start < damage.start:
+            yield start, damage.start
+        start = damage.stop
+    if start < stop:
+        yield start, stop
 
 
 def _joined(beyond: Beyond | None, start: int, found: np.ndarray) -> Beyond | None:

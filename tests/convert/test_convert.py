@@ -1,11 +1,14 @@
 """Files of documents become a store that holds their tokens, all of them, in their order."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from converted import files_of, read_documents, read_sources, save_bpe, save_words, utf8, write_lines
+from converted import TINY, files_of, read_documents, read_sources, save_bpe, save_words, utf8, write_lines
 
-from flatmix.convert import convert
+from flatmix.convert import EmptyInputError, SourceSpec, convert
+from flatmix.convert.job import Sizes
 from flatmix.errors import ConvertError
 from flatmix.store import open_store
 
@@ -39,7 +42,7 @@ def test_attributes_say_where_the_tokens_came_from(tmp_path):
     assert split.source == {
         "data": "*.jsonl",
         "files": ["a.jsonl"],
-        "options": {"text_field": "text", "language_field": None, "skip_bad": False},
+        "options": {"text_field": "text", "language_field": None},
     }
 
 
@@ -62,7 +65,7 @@ def test_a_store_in_zarr_v2_holds_the_same(tmp_path):
     for language in ("sw", "no"):
         convert(tmp_path / "2.zarr", {language: tmp_path / "en.jsonl"}, zarr_format=2)
 
-    assert new.languages == old.languages
+    assert [one.digest for one in new.languages] == [one.digest for one in old.languages]
     assert open_store(tmp_path / "2.zarr").zarr_format == 2
     assert open_store(tmp_path / "2.zarr").languages == ("en", "no", "sw")
     assert read_documents(tmp_path / "2.zarr", "sw") == read_documents(tmp_path / "3.zarr", "en") == utf8(*TEXTS)
@@ -80,11 +83,10 @@ def test_empty_and_missing_texts_and_batch_sizes_leave_no_trace(tmp_path, tokeni
             tmp_path / f"{size}.zarr",
             {"en": tmp_path / "en.jsonl"},
             tokenizer=spec,
-            skip_bad=True,
-            batch_documents=size,
+            sizes=Sizes(batch_documents=size),
         )
         assert summary.bad == summary.languages[0].bad == 1
-        assert summary.bad_examples[0].startswith(f"{tmp_path / 'en.jsonl'}, line 3: ")
+        assert summary.bad_examples == (f"{tmp_path / 'en.jsonl'}, line 3: Expected `str`, got `null` - at `$.text`",)
 
     documents = read_documents(tmp_path / "1.zarr", "en")
     assert len(documents) == 5
@@ -98,7 +100,7 @@ def test_batches_by_characters_leave_no_trace(tmp_path):
     write_lines(tmp_path / "en.jsonl", TEXTS)
 
     for size in (1, 3, 1000):
-        convert(tmp_path / f"{size}.zarr", {"en": tmp_path / "en.jsonl"}, batch_characters=size)
+        convert(tmp_path / f"{size}.zarr", {"en": tmp_path / "en.jsonl"}, sizes=Sizes(batch_characters=size))
 
     assert read_documents(tmp_path / "1.zarr", "en") == utf8(*TEXTS)
     assert files_of(tmp_path / "1.zarr") == files_of(tmp_path / "3.zarr") == files_of(tmp_path / "1000.zarr")
@@ -147,8 +149,8 @@ def test_a_document_longer_than_a_batch_is_kept_whole(tmp_path):
     write_lines(tmp_path / "en.jsonl", texts)
     bpe = save_bpe(tmp_path)
 
-    convert(tmp_path / "bytes.zarr", {"en": tmp_path / "en.jsonl"}, batch_characters=1000)
-    convert(tmp_path / "bpe.zarr", {"en": tmp_path / "en.jsonl"}, tokenizer=bpe, batch_characters=1000)
+    convert(tmp_path / "bytes.zarr", {"en": tmp_path / "en.jsonl"}, sizes=Sizes(batch_characters=1000))
+    convert(tmp_path / "bpe.zarr", {"en": tmp_path / "en.jsonl"}, tokenizer=bpe, sizes=Sizes(batch_characters=1000))
 
     assert read_documents(tmp_path / "bytes.zarr", "en") == utf8(*texts)
     from flatmix.convert import load_tokenizer
@@ -164,7 +166,7 @@ def test_records_go_to_the_languages_they_name(tmp_path):
         more.write(b'\n{"lang": "en", "text": "c"}\n{"lang": "no", "text": "d"}\n')
     write_lines(tmp_path / "in/2.jsonl", ["e"], lang="en")
 
-    summary = convert(tmp_path / "s.zarr", [tmp_path / "in"], language_field="lang", batch_documents=2)
+    summary = convert(tmp_path / "s.zarr", [tmp_path / "in"], language_field="lang", sizes=Sizes(batch_documents=2))
 
     assert [one.language for one in summary.languages] == ["en", "no"]
     assert read_documents(tmp_path / "s.zarr", "no") == utf8("a", "b", "d")
@@ -209,45 +211,177 @@ def test_replacing_gives_the_store_that_a_first_conversion_gives(tmp_path):
     assert files_of(tmp_path / "s.zarr") == files_of(tmp_path / "fresh.zarr")
 
 
-def test_a_broken_record_in_the_last_file_ends_the_run_before_anything_is_written(tmp_path):
-    """Nor is a split lost that was to be replaced."""
-    for name in ("a", "b"):
-        write_lines(tmp_path / "in" / f"{name}.jsonl", ["good"] * 3)
-    convert(tmp_path / "s.zarr", {"en": tmp_path / "in"})
-    before = files_of(tmp_path / "s.zarr")
-    (tmp_path / "in/c.jsonl").write_text('{"text": "good"}\n{"content": "bad"}\n')
+@pytest.mark.parametrize("counts", [(101,), (50, 1, 50)])
+def test_each_document_is_there_once_and_in_order_whoever_converts_it(tmp_path, counts):
+    texts = [f"document {number} " + "x" * (number % 7) for number in range(101)]
+    left = list(texts)
+    for file, count in enumerate(counts):
+        write_lines(tmp_path / f"in/{file}.jsonl", left[:count])
+        left = left[count:]
 
-    for store, replace in ((tmp_path / "new.zarr", False), (tmp_path / "s.zarr", True)):
-        with pytest.raises(ConvertError, match=r"c\.jsonl, line 2: Object missing required field `text`"):
-            convert(store, {"en": tmp_path / "in"}, replace=replace)
+    convert(tmp_path / "whole.zarr", {"en": tmp_path / "in"}, workers=1)
+    for workers in (1, 2, 4):
+        convert(tmp_path / f"{workers}.zarr", {"en": tmp_path / "in"}, workers=workers, sizes=TINY)
 
-    assert not (tmp_path / "new.zarr").exists()
-    assert files_of(tmp_path / "s.zarr") == before
+        assert files_of(tmp_path / f"{workers}.zarr") == files_of(tmp_path / "whole.zarr")
+    assert read_documents(tmp_path / "whole.zarr", "en") == utf8(*texts)
+    assert read_sources(tmp_path / "whole.zarr", "en") == [
+        (file, record) for file, count in enumerate(counts) for record in range(count)
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.zarr", "2.zarr", "4.zarr", "in", "whole.zarr"]
 
 
-def test_progress_is_told_up_to_all_bytes_of_both_passes(tmp_path):
-    write_lines(tmp_path / "en.jsonl", ["a"] * 10)
-    write_lines(tmp_path / "ar.jsonl", ["b"] * 5)
-    total = (tmp_path / "en.jsonl").stat().st_size + (tmp_path / "ar.jsonl").stat().st_size
-    told: list[tuple[str, int, int]] = []
+def test_records_that_name_their_language_keep_their_order_whoever_converts_them(tmp_path):
+    for file in range(3):
+        write_lines(tmp_path / f"in/{file}.jsonl", [f"{file} {number}" for number in range(40)])
+        lines = (tmp_path / f"in/{file}.jsonl").read_text().splitlines()
+        named = [line[:-1] + f', "lang": "{"de ar en".split()[number % 3]}"}}' for number, line in enumerate(lines)]
+        (tmp_path / f"in/{file}.jsonl").write_text("\n".join(named))
+
+    convert(tmp_path / "whole.zarr", tmp_path / "in", language_field="lang", workers=1)
+    for workers in (1, 2):
+        store = tmp_path / f"{workers}.zarr"
+        convert(store, tmp_path / "in", language_field="lang", workers=workers, sizes=TINY)
+
+        assert files_of(store) == files_of(tmp_path / "whole.zarr")
+    for rest, language in enumerate(("de", "ar", "en")):
+        texts = [f"{file} {number}" for file in range(3) for number in range(rest, 40, 3)]
+        assert read_documents(tmp_path / "whole.zarr", language) == utf8(*texts)
+
+
+def test_small_compression_holds_the_same_tokens_in_less_room(tmp_path):
+    texts = [f"the document {number} and what is in it" for number in range(3000)]
+    write_lines(tmp_path / "en.jsonl", texts)
+
+    fast = convert(tmp_path / "fast.zarr", {"en": tmp_path / "en.jsonl"})
+    small = convert(tmp_path / "small.zarr", {"en": tmp_path / "en.jsonl"}, compression="small")
+
+    assert fast.languages[0].digest == small.languages[0].digest
+    assert read_documents(tmp_path / "small.zarr", "en") == utf8(*texts)
+    sizes = [sum(map(len, files_of(tmp_path / name).values())) for name in ("small.zarr", "fast.zarr")]
+    assert sizes == sorted(sizes)
+    assert sizes[0] != sizes[1]
+
+
+def test_several_splits_in_one_call_by_key_or_as_specs(tmp_path):
+    train, dev, other = (write_lines(tmp_path / f"{name}.jsonl", [name]) for name in ("train", "dev", "other"))
+
+    convert(tmp_path / "keys.zarr", {"en": train, "en/validation": [dev], "ar": other})
+    summary = convert(
+        tmp_path / "specs.zarr",
+        [
+            SourceSpec(language="en", data=str(train)),
+            SourceSpec(language="en", data=[str(dev)], split="validation"),
+            SourceSpec(language="ar", data=str(other)),
+        ],
+    )
+
+    for name in ("keys.zarr", "specs.zarr"):
+        assert read_documents(tmp_path / name, "en") == utf8("train")
+        assert read_documents(tmp_path / name, "en", "validation") == utf8("dev")
+        assert read_documents(tmp_path / name, "ar") == utf8("other")
+        assert open_store(tmp_path / name)["ar"].splits == ("train",)
+    assert files_of(tmp_path / "keys.zarr") == files_of(tmp_path / "specs.zarr")
+    assert {(one.language, one.split) for one in summary.languages} == {
+        ("en", "train"),
+        ("en", "validation"),
+        ("ar", "train"),
+    }
+
+
+def test_sources_of_one_call_have_their_own_fields(tmp_path):
+    named = write_lines(tmp_path / "mixed.jsonl", ["salaam"], lang="ar")
+    (tmp_path / "en.jsonl").write_text('{"content": "hello"}\n')
 
     convert(
         tmp_path / "s.zarr",
-        {"en": tmp_path / "en.jsonl", "ar": tmp_path / "ar.jsonl"},
-        batch_documents=3,
-        progress=lambda *now: told.append(now),
+        [
+            SourceSpec(data=str(named), language_field="lang"),
+            SourceSpec(data=str(tmp_path / "en.jsonl"), language="en", text_field="content"),
+        ],
     )
 
-    assert {stage for stage, _, _ in told} == {"checking", "converting"}
-    assert {all_bytes for _, _, all_bytes in told} == {total}
-    for stage in ("checking", "converting"):
-        done = [bytes_read for name, bytes_read, _ in told if name == stage]
-        assert done == sorted(done)
-        assert done[-1] == total
-    assert len(told) > 7
+    assert read_documents(tmp_path / "s.zarr", "ar") == utf8("salaam")
+    assert read_documents(tmp_path / "s.zarr", "en") == utf8("hello")
+    assert open_store(tmp_path / "s.zarr")["en"]["train"].source["options"]["text_field"] == "content"
 
 
-@pytest.mark.parametrize("size", [0, -1, True])
-def test_a_batch_size_below_one_is_refused(tmp_path, size):
-    with pytest.raises(ConvertError, match="batch_documents must be an integer of at least 1"):
-        convert(tmp_path / "s.zarr", {"en": Path("en.jsonl")}, batch_documents=size)
+@pytest.mark.parametrize("content", ["", "\n", "  \n\n\t\n"])
+def test_a_language_without_documents_is_an_error_at_the_end_and_the_others_are_written(tmp_path, content):
+    (tmp_path / "sw.jsonl").write_text(content)
+    write_lines(tmp_path / "en.jsonl", ["a"])
+
+    with pytest.raises(EmptyInputError, match=r"the input of sw holds no document .*; 1 other splits were") as refused:
+        convert(tmp_path / "s.zarr", {"sw": tmp_path / "sw.jsonl", "en": tmp_path / "en.jsonl"})
+
+    assert refused.value.summary.without == ("sw",)
+    assert [one.language for one in refused.value.summary.languages] == ["en"]
+    assert read_documents(tmp_path / "s.zarr", "en") == utf8("a")
+    assert open_store(tmp_path / "s.zarr").languages == ("en",)
+    assert not (tmp_path / "s.zarr.staging").exists()
+
+
+def test_no_documents_at_all_is_an_error_and_leaves_nothing(tmp_path):
+    (tmp_path / "empty.jsonl").write_text("\n\n")
+
+    with pytest.raises(ConvertError, match="the input of en holds no document"):
+        convert(tmp_path / "s.zarr", {"en": tmp_path / "empty.jsonl"})
+    with pytest.raises(ConvertError, match="the input holds no document"):
+        convert(tmp_path / "s.zarr", tmp_path / "empty.jsonl", language_field="lang")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["empty.jsonl"]
+
+
+def test_no_document_is_no_reason_to_lose_the_split_that_was_to_be_replaced(tmp_path):
+    write_lines(tmp_path / "en.jsonl", ["a"])
+    convert(tmp_path / "s.zarr", {"en": tmp_path / "en.jsonl"})
+    (tmp_path / "en.jsonl").write_text("\n")
+
+    with pytest.raises(EmptyInputError, match="the input of en holds no document"):
+        convert(tmp_path / "s.zarr", {"en": tmp_path / "en.jsonl"}, replace=True)
+
+    assert read_documents(tmp_path / "s.zarr", "en") == utf8("a")
+
+
+def test_languages_are_added_at_the_same_time(tmp_path):
+    """All of them are at work at once: each waits for the others before its first document."""
+    languages = [f"l{number}" for number in range(4)]
+    for language in languages:
+        write_lines(tmp_path / f"{language}.jsonl", [f"{language} {number}" for number in range(30)])
+    together = threading.Barrier(len(languages), timeout=60)
+
+    def add(language: str) -> None:
+        waited: list[bool] = []
+
+        def wait(_) -> None:
+            if not waited:
+                waited.append(True)
+                together.wait()
+
+        convert(
+            tmp_path / "s.zarr", {language: tmp_path / f"{language}.jsonl"}, sizes=TINY, workers=1, progress=wait
+        )
+
+    with ThreadPoolExecutor(len(languages)) as pool:
+        list(pool.map(add, languages))
+
+    assert open_store(tmp_path / "s.zarr").languages == tuple(languages)
+    for language in languages:
+        assert read_documents(tmp_path / "s.zarr", language) == utf8(*[f"{language} {n}" for n in range(30)])
+    assert not (tmp_path / "s.zarr.staging").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"workers": 0}, "workers must be an integer of at least 1, not 0"),
+        ({"workers": True}, "workers must be an integer of at least 1, not True"),
+        ({"backend": "local", "address": "tcp://a:1"}, "the address tcp://a:1 is for a backend"),
+        ({"backend": "dask"}, "backend dask needs the address of its scheduler"),
+    ],
+)
+def test_workers_that_cannot_be_are_refused(tmp_path, settings, message):
+    with pytest.raises(ConvertError, match=message):
+        convert(tmp_path / "s.zarr", {"en": write_lines(tmp_path / "en.jsonl", ["a"])}, **settings)
+
+    assert not (tmp_path / "s.zarr").exists()

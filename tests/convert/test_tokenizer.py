@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,16 +10,17 @@ from converted import save_bpe, save_words
 from tokenizers import Tokenizer as LibraryTokenizer
 from tokenizers import models
 
-from flatmix.convert.tokenizer import describe_tokenizer, load_tokenizer, same_tokenizer
-from flatmix.errors import ConvertError
+from flatmix.convert.tokenizer import DocumentError, describe_tokenizer, load_tokenizer, same_tokenizer
+from flatmix.errors import ConvertError, ReadError
 
 TEXTS = ["a b", "", "c"]
 
 
 def ids_of(tokenizer, texts: list[str]) -> list[list[int]]:
-    encoded = tokenizer.encode_batch(texts)
-    assert all(ids.dtype == np.uint32 for ids in encoded)
-    return [ids.tolist() for ids in encoded]
+    ids, lengths = tokenizer.encode_documents(texts)
+    assert (ids.dtype, lengths.dtype) == (np.uint32, np.int64)
+    assert len(lengths) == len(texts)
+    return [one.tolist() for one in np.split(ids, np.cumsum(lengths)[:-1])]
 
 
 def test_bytes_are_those_of_utf8():
@@ -123,11 +125,11 @@ def test_ids_that_the_format_cannot_hold_are_refused(tmp_path):
 def test_dropout_of_the_file_is_off(tmp_path):
     """It would give other tokens every time."""
     text = "the cat and the hat and the rat " * 20
-    plain = load_tokenizer(save_bpe(tmp_path)).encode_batch([text])[0].tolist()
+    (plain,) = ids_of(load_tokenizer(save_bpe(tmp_path)), [text])
     file = save_bpe(tmp_path, dropout=0.5)
     assert LibraryTokenizer.from_file(str(file)).encode(text).ids != plain
 
-    assert load_tokenizer(file).encode_batch([text])[0].tolist() == plain
+    assert ids_of(load_tokenizer(file), [text]) == [plain]
 
 
 @pytest.mark.parametrize("place", ["begin", "end"])
@@ -158,10 +160,20 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path):
 
     with pytest.raises(ConvertError, match=r"other\.json is not a tokenizer\.json: "):
         load_tokenizer(tmp_path / "other.json")
-    with pytest.raises(ConvertError, match=r'gpt2: there is no such file; .* "bytes"'):
+    with pytest.raises(ConvertError, match=r'gpt2: there is no such file; .* "bytes", or "hf:NAME"'):
         load_tokenizer("gpt2")
-    with pytest.raises(ConvertError, match=r"is a folder; give the file in it"):
+    with pytest.raises(ConvertError, match=r"is a folder without tokenizer\.json or tokenizer\.model"):
         load_tokenizer(tmp_path)
+    (tmp_path / "other.model").write_text("a model?")
+    with pytest.raises(ConvertError, match=r"other\.model is not a tokenizer\.json, nor a model of SentencePiece, nor"):
+        load_tokenizer(tmp_path / "other.model")
+
+
+def test_a_tekken_json_is_refused_by_name(tmp_path):
+    (tmp_path / "tekken.json").write_text('{"vocab": [{"rank": 0, "token_bytes": "AA=="}]}')
+
+    with pytest.raises(ConvertError, match=r"looks like a tekken\.json, which is not read"):
+        load_tokenizer(tmp_path / "tekken.json")
 
 
 def test_a_tokenizer_is_the_same_under_another_name_only(tmp_path):
@@ -176,10 +188,106 @@ def test_a_tokenizer_is_the_same_under_another_name_only(tmp_path):
     assert describe_tokenizer(load_tokenizer(file, end=5).identity).endswith("vocabulary 6, end token 5)")
 
 
-def test_a_text_of_many_letters_without_a_space_is_encoded_whole(tmp_path):
+def test_no_texts_give_no_ids(tmp_path):
+    for spec in ("bytes", save_bpe(tmp_path)):
+        for end in (None, 5):
+            ids, lengths = load_tokenizer(spec, end=end).encode_documents([])
+
+            assert (ids.dtype, len(ids)) == (np.uint32, 0)
+            assert (lengths.dtype, len(lengths)) == (np.int64, 0)
+
+
+@pytest.mark.parametrize("text", ["a" * 1_000_000, "a cat " * 200_000], ids=["letters", "words"])
+def test_a_long_document_is_encoded_whole(tmp_path, text):
     tokenizer = load_tokenizer(save_bpe(tmp_path))
 
-    (ids,) = tokenizer.encode_batch(["a" * 200_000])
+    (ids,) = ids_of(tokenizer, [text])
 
-    assert len(ids) == 200_000
-    assert np.all(ids == ids[0])
+    assert tokenizer.decode(ids) == text
+
+
+def test_the_text_that_a_tokenizer_fails_on_is_named(tmp_path):
+    """Without a token for unknown words the library gives up."""
+    vocabulary = {"a": 0, "b": 1}
+    file = save_words(tmp_path, model={"type": "WordLevel", "vocab": vocabulary, "unk_token": "<none>"})
+    tokenizer = load_tokenizer(file, end=1)
+
+    with pytest.raises(DocumentError, match=r"tokenizer words\.json fails on the text: .*") as caught:
+        tokenizer.encode_documents(["a", "b a", "a what", "b", "what"])
+
+    assert caught.value.index == 2
+    assert ids_of(tokenizer, ["a", "b a", "b"]) == [[0, 1], [1, 0, 1], [1, 1]]
+
+
+def test_text_that_is_no_utf8_is_the_fault_of_its_document():
+    with pytest.raises(DocumentError, match="surrogates not allowed") as caught:
+        load_tokenizer("bytes").encode_documents(["a", "\ud800"])
+
+    assert caught.value.index == 1
+
+
+def test_a_lack_of_memory_is_no_fault_of_a_document():
+    def encode(texts):
+        raise MemoryError
+
+    tokenizer = load_tokenizer("bytes")
+    short = replace(tokenizer, model=tokenizer.model._replace(encode=encode))
+
+    with pytest.raises(MemoryError):
+        short.encode_documents(["a"])
+
+
+def test_a_folder_stands_for_the_tokenizer_in_it(tmp_path):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    file = save_words(folder).rename(folder / "tokenizer.json")
+    tokenizer = load_tokenizer(folder)
+
+    assert tokenizer.identity == load_tokenizer(file).identity | {"name": "small/tokenizer.json"}
+
+
+def test_the_spec_loads_the_same_tokenizer_from_any_folder(tmp_path, monkeypatch):
+    file = save_words(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    loaded = load_tokenizer("words.json")
+    monkeypatch.chdir("/")
+
+    assert loaded.spec == str(file)
+    assert load_tokenizer(loaded.spec).identity == loaded.identity
+    assert load_tokenizer("bytes").spec == "bytes"
+
+
+def save_at_hub(monkeypatch, folder, name: str, commit: str):
+    """As if `name` had been fetched before; its branch "main" is at `commit`."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    kept = folder / f"models--{name.replace('/', '--')}"
+    (kept / "refs").mkdir(parents=True, exist_ok=True)
+    (kept / "refs" / "main").write_text(commit)
+    (kept / "snapshots" / commit).mkdir(parents=True)
+    return kept / "snapshots" / commit
+
+
+def test_a_tokenizer_of_the_hub_is_pinned_to_its_revision(tmp_path, monkeypatch):
+    old, new = "a" * 40, "b" * 40
+    file = save_words(save_at_hub(monkeypatch, tmp_path, "us/small", old))
+    file.rename(file.with_name("tokenizer.json"))
+    loaded = load_tokenizer("hf:us/small", end=5)
+    save_bpe(save_at_hub(monkeypatch, tmp_path, "us/small", new)).rename(
+        tmp_path / "models--us--small" / "snapshots" / new / "tokenizer.json"
+    )
+
+    assert loaded.identity["name"] == "us/small"
+    assert loaded.spec == f"hf:us/small@{old}"
+    assert load_tokenizer(loaded.spec, end=5).identity == loaded.identity
+    assert load_tokenizer("hf:us/small").identity["vocabulary"] == 267
+    assert load_tokenizer(f"hf:us/small@{old}").identity["vocabulary"] == 6
+
+
+def test_a_tokenizer_that_cannot_be_fetched_is_an_error_of_reading(tmp_path, monkeypatch):
+    save_at_hub(monkeypatch, tmp_path, "us/small", "a" * 40)
+
+    with pytest.raises(ReadError, match="tokenizer hf:us/other could not be fetched and was not fetched before"):
+        load_tokenizer("hf:us/other")
+    with pytest.raises(ConvertError, match="tokenizer hf:us/a/b is not at the Hugging Face Hub"):
+        load_tokenizer("hf:us/a/b")

@@ -257,11 +257,11 @@ def test_a_full_disk_leaves_an_incomplete_split_and_ends_the_writer(
     calls = []
     real = writer.write_shard
 
-    def write_shard(array: Any, start: int, values: np.ndarray) -> None:
+    def write_shard(folder: Path, start: int, values: np.ndarray, zarr_format: int) -> None:
         calls.append(start)
         if len(calls) == 3:
             raise OSError(errno.ENOSPC, "No space left on device")
-        real(array, start, values)
+        real(folder, start, values, zarr_format)
 
     monkeypatch.setattr(writer, "write_shard", write_shard)
     opened = SplitWriter(tmp_path, "en", "train")
@@ -301,8 +301,8 @@ def test_what_does_not_read_back_is_not_marked_complete(
 ) -> None:
     real = writer.write_shard
 
-    def write_shard(target: Any, start: int, values: np.ndarray) -> None:
-        real(target, start, values + 2 if array in str(target.store_path) else values)
+    def write_shard(folder: Path, start: int, values: np.ndarray, zarr_format: int) -> None:
+        real(folder, start, values + 2 if folder.name == array else values, zarr_format)
 
     monkeypatch.setattr(writer, "write_shard", write_shard)
     opened = SplitWriter(tmp_path, "en", "train", record_sources=True)
@@ -315,7 +315,7 @@ def test_what_does_not_read_back_is_not_marked_complete(
 
 
 def test_a_shard_that_vanishes_while_writing_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "write_shard", lambda array, start, values: None)
+    monkeypatch.setattr(writer, "write_shard", lambda *_: None)
     opened = SplitWriter(tmp_path, "en", "train")
     opened.add([1, 2, 3])
 

@@ -419,3 +419,14 @@ def test_an_array_without_its_metadata_is_refused(tmp_path: Path, train: Path) -
     assert "holds no source_record" in only(tmp_path / "s").findings[0].words
     edit_json(train, lambda group: group.update(node_type="array"))
     assert "it holds 'encoded_tokens', and no zarr.json of a group" in only(tmp_path / "s").findings[0].words
+
+
+def test_a_damaged_digest_says_nothing_against_those_beside_it(tmp_path: Path, train: Path) -> None:
+    """All are read together, and one alone cannot be read."""
+    flip(files_of_array(train, "piece_digests")[0], 12)
+    split = only(tmp_path / "s")
+
+    assert list(split.damaged) == ["piece_digests"]
+    (finding,) = [finding for finding in split.findings if finding.kind == "damaged"]
+    assert (finding.start, finding.stop) == (0, 1)
+    assert "digest" not in {finding.kind for finding in split.findings}
