@@ -1,20 +1,48 @@
 """Inputs for conversions (texts, tokenizer files), and the documents that a store holds after them."""
 
+import contextlib
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from processes import Run, run_python
 from tokenizers import Tokenizer as LibraryTokenizer
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
+from flatmix.convert import Progress, convert
 from flatmix.convert.job import Sizes
 from flatmix.store import open_store
 from flatmix.store.split import Split
 
 TINY = Sizes(unit_bytes=1000, part_documents=7, batch_documents=3)  # for many units, parts and batches of little input
+
+
+class Stopped(Exception):
+    """What ends a conversion that `leave_unfinished` begins."""
+
+
+def stop_at(stage: str) -> Callable[[Progress], None]:
+    """What is told of progress, and ends a conversion once all is tokenized, or once the first split is written."""
+
+    def progress(now: Progress) -> None:
+        if now.stage == stage and (now.done == now.total or (stage == "writing" and now.done)):
+            raise Stopped
+
+    return progress
+
+
+def leave_unfinished(store: Path, sources: Any, stage: str = "tokenizing", **settings: Any) -> list[Path]:
+    """Begins a conversion that ends at that stage; the parts that it has left."""
+    settings = {"workers": 1, "sizes": TINY} | settings
+    with pytest.raises(Stopped):
+        convert(store, sources, progress=stop_at(stage), **settings)
+    folder = Path(settings.get("staging", f"{store}.staging"))
+    return sorted(folder.rglob("*.part"))
 
 
 def write_lines(file: Path, texts: Sequence[Any], **fields: Any) -> Path:
@@ -95,3 +123,47 @@ def save_bpe(folder: Path, dropout: float | None = None) -> Path:
     definition["model"]["dropout"] = dropout
     file.write_text(json.dumps(definition))
     return file
+
+
+# One conversion; a failure is one line. What the workers inherit of it names the run, so that they can be found.
+CONVERT = """
+import json, sys
+from flatmix.convert import convert
+from flatmix.convert.job import Sizes
+store, settings = sys.argv[1], json.loads(sys.argv[2])
+settings["sizes"] = Sizes(**settings.get("sizes", {}))
+try:
+    convert(store, **settings)
+except (OSError, ValueError) as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+"""
+_MARK = "FLATMIX_TESTED_STORE"
+
+
+def start_conversion(
+    store: Path, sources: dict[str, str], before: str = "", limit: float = 100, **settings: Any
+) -> Run:
+    """`convert` in a process of its own, which does `before` first."""
+    return run_python(
+        before + CONVERT, store, json.dumps({"sources": sources, **settings}), limit=limit, **{_MARK: str(store)}
+    )
+
+
+def processes_of(store: Path) -> dict[int, str]:
+    """The processes of conversions that were started for `store`, workers included, and their command lines."""
+    mark = f"{_MARK}={store}".encode()
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or is not ours
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+def wait_until(happened: Callable[[], Any], limit: float = 60) -> Any:
+    """What `happened` returns as soon as it is true. AssertionError after the limit, in seconds."""
+    end = time.monotonic() + limit
+    while not (result := happened()):
+        assert time.monotonic() < end, f"it did not happen within {limit} s"
+        time.sleep(0.001)
+    return result

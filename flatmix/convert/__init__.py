@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from flatmix.convert.checks import check_output
+from flatmix.convert.checks import check_case, check_output
 from flatmix.convert.engine import Backend, Engine
 from flatmix.convert.job import Job, Sizes, key
 from flatmix.convert.outputs import gather, save_layouts
@@ -136,8 +136,11 @@ def _run(staging: Staging, engine: Engine, progress: Callable[[Progress], None])
     job = staging.job
     done = published(staging.folder)
     named = {source.language for source in job.sources}
+    known = named - {None}
 
     def check_language(language: str) -> None:
+        known.add(language)
+        check_case("languages", known)
         if language not in named:
             splits = {split for known, split in job.targets() if known is None}
             _check_targets(job, sorted((language, split) for split in splits), done)

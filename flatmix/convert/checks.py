@@ -9,14 +9,16 @@ from flatmix.convert.find import Source
 from flatmix.convert.tokenizer import describe_tokenizer, same_tokenizer
 from flatmix.errors import ConvertError, StoreError
 from flatmix.store import local_folder, open_store
+from flatmix.store.folders import is_leftover
 from flatmix.store.locks import is_being_written
 
 
 def check_apart(sources: Sequence[Source], store: str) -> None:
     """Refuses a file of two languages or splits, and a store among its own input: the next run would read it."""
-    owners: dict[str, str] = {}
+    owners: dict[tuple[Any, ...], tuple[int, str]] = {}
     root = Path(os.path.realpath(local_folder(store)))
-    for source in sources:
+    for number, source in enumerate(sources):
+        whose = f"{source.language or '*'}/{source.split}"
         for folder in source.folders:
             if root.is_relative_to(folder):
                 raise ConvertError(f"the store {store} would lie in {folder}, which is its input; choose another place")
@@ -26,11 +28,11 @@ def check_apart(sources: Sequence[Source], store: str) -> None:
                 raise ConvertError(
                     f"the input {found.path} lies in the store {store}; choose another place for one of them"
                 )
-            whose = f"{source.language}/{source.split}"
-            owner = owners.setdefault(f"{where} {found.name}", whose)
-            if owner != whose:
+            part = (where, found.options.get("split"), found.options.get("shard"))  # where a path has several of them
+            owner, other = owners.setdefault(part, (number, whose))
+            if owner != number:
                 raise ConvertError(
-                    f"{found.path} is named for {owner} and for {whose}; a file is of one language and split, unless "
+                    f"{found.path} is named for {other} and for {whose}; a file is of one language and split, unless "
                     "its records name the language"
                 )
 
@@ -47,11 +49,15 @@ def check_output(
 
     targets: the (language, split) that will be written. Raises ConvertError and touches nothing.
     """
-    languages = sorted({language for language, _ in targets})
-    _check_case("languages", languages)
+    wanted: dict[str, set[str]] = {}
+    for language, split in targets:
+        wanted.setdefault(language, set()).add(split)
+    check_case("languages", wanted)
+    for splits in wanted.values():
+        check_case("splits", splits)
     folder = local_folder(store)
     _check_writable(folder)
-    if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
+    if not os.path.lexists(folder) or _is_empty(folder):
         return
     try:
         there = open_store(store)
@@ -62,7 +68,7 @@ def check_output(
             f"{store} is of Zarr v{there.zarr_format}, and a store is of one version: ask for "
             f"--zarr-format {there.zarr_format}, or choose another store"
         )
-    _check_case("languages", {*languages, *there.languages})
+    check_case("languages", {*wanted, *there.languages})
     for language, split in targets:
         # Of all first: what another process has completed is not to be replaced while it goes on with the next.
         if is_being_written(folder / language / split):
@@ -71,7 +77,7 @@ def check_output(
             )
     for language, split in targets:
         splits = there[language].splits if language in there.languages else ()
-        _check_case("splits", {split, *splits})
+        check_case("splits", {*wanted[language], *splits})
         if language not in there.languages:
             _check_absent(folder / language)
         if split in splits and not replace:
@@ -104,8 +110,13 @@ def _check_writable(folder: Path) -> None:
 
 def _check_absent(folder: Path) -> None:
     """What lies where a group will be must be nothing, or an empty folder."""
-    if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
+    if os.path.lexists(folder) and not _is_empty(folder):
         raise ConvertError(f"{folder} is there and is not ours; nothing in it was touched, move it away first")
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether nothing lies in a folder but what a killed writer of its metadata has left."""
+    return folder.is_dir() and all(is_leftover(entry.name) for entry in folder.iterdir())
 
 
 def _tokenizer_of(store: Any, language: str, split: str) -> dict[str, Any] | None:
@@ -123,7 +134,8 @@ def _check_tokenizer(where: str, there: dict[str, Any] | None, ours: dict[str, A
         )
 
 
-def _check_case(what: str, names: Iterable[str]) -> None:
+def check_case(what: str, names: Iterable[str]) -> None:
+    """ConvertError for two names that some file systems take for one."""
     seen: dict[str, str] = {}
     for name in sorted(names):
         other = seen.setdefault(name.casefold(), name)

@@ -6,13 +6,14 @@ does not take it for its own.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from flatmix.convert.inputs import Fields, Input
 from flatmix.convert.reading import cut
+from flatmix.convert.tokenizer import describe_tokenizer
 from flatmix.store.format import Compression
 
 VERSION = 1  # of what is staged; another version begins anew
@@ -76,7 +77,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return {(source.language, split) for source in self.sources for split in splits_of(source.split, self.hold_out)}
 
 
-def splits_of(split: str, hold_out: dict[str, float]) -> list[str]:
+def splits_of(split: str, hold_out: Mapping[str, float]) -> list[str]:
     """The splits that a source for `split` goes to."""
     return [split, *hold_out]
 
@@ -89,7 +90,10 @@ def key(job: Job) -> str:
 
 def difference(one: Job, other: Job) -> str:
     """The first setting in which two jobs differ, with both values, for messages."""
-    for name in ("identity", "begin", "end", "hold_out", "zarr_format", "compression", "sizes", "version"):
+    if one.identity != other.identity:
+        ours, theirs = (job.identity and describe_tokenizer(job.identity) for job in (one, other))
+        return f"its tokenizer is {theirs or 'none'}, and now it is {ours or 'none'}"
+    for name in ("begin", "end", "hold_out", "zarr_format", "compression", "sizes", "version"):
         ours, theirs = getattr(one, name), getattr(other, name)
         if ours != theirs:
             return f"its {name} is {theirs}, and now it is {ours}"

@@ -84,6 +84,7 @@ def gather(job: Job) -> Gathered:
     bad: dict[int, int] = {}
     records: list[dict[int, int]] = [{} for _ in job.units]
     problems: list[tuple[int, int, int, str]] = []  # unit, stretch, record, reason
+    counts = [0] * len(job.units)
     finished = [False] * len(job.units)
     for name in names:
         part = read_part(folder / name)
@@ -94,7 +95,8 @@ def gather(job: Job) -> Gathered:
             records[unit][stretch] = records[unit].get(stretch, 0) + count
         for source, count in part.bad.items():
             bad[source] = bad.get(source, 0) + count
-        finished[unit] = finished[unit] or part.last
+        finished[unit] = part.last and part.number == counts[unit]
+        counts[unit] += 1
         _place_contents(open_outputs, name, part)
     missing = [unit for unit, done in enumerate(finished) if not done]
     if missing:

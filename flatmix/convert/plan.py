@@ -16,7 +16,7 @@ from flatmix.convert.checks import check_apart
 from flatmix.convert.find import ReadOptions, Source, find_source
 from flatmix.convert.hold_out import check_hold_out
 from flatmix.convert.inputs import Fields
-from flatmix.convert.job import Job, JobSource, Sizes
+from flatmix.convert.job import Job, JobSource, Sizes, splits_of
 from flatmix.convert.reading import check_readable, holds_tokens
 from flatmix.convert.tokenizer import Tokenizer, load_tokenizer
 from flatmix.errors import ConvertError
@@ -128,9 +128,11 @@ def _check_targets(specs: Sequence[SourceSpec], shares: Mapping[str, float]) -> 
             raise ConvertError(f"the split {spec.split!r} is given, and is to be held out as well; call one otherwise")
         if spec.language is not None:
             check_name("language", spec.language)
-            if (spec.language, spec.split) in seen:
-                raise ConvertError(f"{spec.language}/{spec.split} is named twice; name all its files in one place")
-            seen.add((spec.language, spec.split))
+            for split in splits_of(spec.split, shares):
+                if (spec.language, split) in seen:
+                    problem = "is named twice" if split == spec.split else "would be held out of two splits"
+                    raise ConvertError(f"{spec.language}/{split} {problem}; name all its files in one place")
+                seen.add((spec.language, split))
 
 
 def _find(spec: SourceSpec) -> Source:

@@ -8,8 +8,8 @@ Cost: some 50 ms a split beside its assembly (`assemble`); in Zarr, files are ma
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +21,25 @@ from flatmix.convert.job import Job, splits_of
 from flatmix.convert.outputs import Gathered, Output
 from flatmix.convert.parts import written_whole
 from flatmix.convert.reading import holds_tokens
-from flatmix.convert.staging import Staging
+from flatmix.convert.staging import JOB, PUBLISHED, Staging, staging_root
 from flatmix.convert.summary import LanguageSummary
 from flatmix.errors import StoreError
 from flatmix.store import format as layout
 from flatmix.store.arrays import array_metadata
-from flatmix.store.claim import Claim
-from flatmix.store.folders import create_array, create_language, create_store, write_attributes
+from flatmix.store.claim import Claim, remove_group
+from flatmix.store.folders import create_array, create_language, create_store, is_leftover, write_attributes
+from flatmix.store.locks import locked
 from flatmix.store.metadata import Group, read_group
 from flatmix.store.shards import remove_leftovers
 from flatmix.store.split import load_split, place_of
 
-PUBLISHED = "published"
 WAVE = 128  # splits that are written at the same time; each holds three files open
 
 
 def published(folder: Path) -> dict[str, str]:
     """The splits that this job has completed, by "language/split", and the digest of each."""
     notes = folder / PUBLISHED
-    if not notes.is_dir():
+    if not notes.is_dir() or not (folder / JOB).exists():  # without a job, all is done
         return {}
     return dict((notes / name).read_text("utf-8").split("\n") for name in sorted(os.listdir(notes)))  # noqa: PTH208
 
@@ -51,7 +51,8 @@ def write_outputs(
     for name in (assemble.MARKS, PUBLISHED):
         (staging.folder / name).mkdir(exist_ok=True)
     if gathered.outputs:
-        create_store(staging.job.store, staging.job.zarr_format)
+        with _alone_with(staging.job, Path(staging.job.store)):
+            create_store(staging.job.store, staging.job.zarr_format)
     digests: dict[int, str] = {}
     written = 0
     for first in range(0, len(gathered.outputs), WAVE):
@@ -104,13 +105,29 @@ def _already_published(staging: Staging, output: Output) -> str | None:
         return None
     group = read_group(folder, staging.job.zarr_format)
     attribute = {} if group is None else group.attributes.get("flatmix") or {}
-    return digest if attribute.get("complete") is True and attribute.get("digest") == digest else None
+    if attribute.get("complete") is not True or attribute.get("digest") != digest:
+        return None
+    old = folder.with_name(layout.name_beside(output.split, layout.OLD))
+    if old.exists():  # that run was killed before it had removed what it replaced
+        remove_group(old)
+    return digest
 
 
 def _claim(staging: Staging, output: Output) -> Claim:
     job, folder = staging.job, _split_folder(staging.job, output)
-    create_language(folder.parent, job.zarr_format)
+    with _alone_with(job, folder.parent):
+        create_language(folder.parent, job.zarr_format)
     return Claim(folder, _place(job, output), job.replace, job.zarr_format, owner=staging.folder.name)
+
+
+@contextmanager
+def _alone_with(job: Job, group: Path) -> Iterator[None]:
+    """While no other conversion makes a group; what one that was killed has left of making this one is removed."""
+    with locked(staging_root(job.store), wait=True):
+        yield
+        for left in filter(is_leftover, os.listdir(group)):  # noqa: PTH208
+            if left.endswith(".partial"):
+                (group / left).unlink()
 
 
 def _prepare(staging: Staging, number: int, output: Output, claim: Claim) -> None:

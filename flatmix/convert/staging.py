@@ -22,7 +22,7 @@ from flatmix.errors import ConvertError, ReadError
 from flatmix.store.locks import locked
 
 T = TypeVar("T")
-JOB, SUMMARY = "job.json", "summary.json"
+JOB, SUMMARY, PUBLISHED = "job.json", "summary.json", "published"
 _WORKING = "workers"  # workers share its lock; see `Staging.wait_for_workers`
 
 
@@ -42,7 +42,7 @@ class Staging:
         """Removes all that was staged; what says that the job is done goes last."""
         shutil.rmtree(self.parts, ignore_errors=True)
         for name in sorted(os.listdir(self.folder)):  # noqa: PTH208
-            if name not in (JOB, SUMMARY):
+            if name not in (JOB, SUMMARY, PUBLISHED):
                 _remove(self.folder / name)
         (self.folder / JOB).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)

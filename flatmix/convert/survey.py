@@ -48,7 +48,8 @@ class Survey:
     check: Callable[[str], None]
     _seen: set[str] = field(default_factory=set)
     _languages: dict[str, LanguageProgress] = field(default_factory=dict)
-    _done: int = 0
+    _units: dict[int, int] = field(default_factory=dict)  # bytes that were read of each unit
+    _done: int = 0  # of all
     _failure: BaseException | None = None
     _written: int | None = None  # tokens; None while tokenizing
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -115,13 +116,25 @@ class Survey:
             self.tell(Progress("writing", self._written, tokens, documents, tokens, languages))
 
     def _add(self, part: Part) -> None:
-        self._done += part.size
+        new = self._count(part)
+        self._done += new
         weight = sum(content.tokens + content.documents for content in part.contents)
         for content in part.contents:
             if content.language not in self._languages:
                 self.check(content.language)
             known = self._languages.get(content.language, LanguageProgress(0, 0, 0, 0))
-            share = part.size * (content.tokens + content.documents) // weight
+            share = new * (content.tokens + content.documents) // weight
+            done = min(known.done + share, known.total) if known.total else known.done + share
             self._languages[content.language] = LanguageProgress(
-                known.done + share, known.total, known.documents + content.documents, known.tokens + content.tokens
+                done, known.total, known.documents + content.documents, known.tokens + content.tokens
             )
+
+    def _count(self, part: Part) -> int:
+        """Adds the bytes that a part has read; of a unit no more than it has, and all when it is done."""
+        stretches, before = self.job.units[part.unit], self._units.get(part.unit, 0)
+        size = sum(stretch.size for stretch in stretches)
+        if any(stretch.size == 0 for stretch in stretches):
+            self._units[part.unit] = before + part.size
+        else:
+            self._units[part.unit] = size if part.last else min(before + part.size, size)
+        return self._units[part.unit] - before

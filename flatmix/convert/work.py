@@ -33,39 +33,42 @@ def convert_unit(folder: str, unit: int) -> None:
     """
     job = load_job(folder)
     while True:
-        number, seen = _what_is_there(Path(job.parts), unit)
+        number, seen, size = _what_is_there(Path(job.parts), unit)
         if seen is None:
             return
         try:
-            _go_on(job, unit, number, seen)
+            _go_on(job, unit, number, seen, size)
         except FileExistsError:  # another worker does this unit as well: after its part, then
             continue
 
 
-def _what_is_there(parts: Path, unit: int) -> tuple[int, dict[int, int] | None]:
-    """The number of the next part, and the records that were seen of each stretch; None when the unit is done."""
-    number = 0
+def _what_is_there(parts: Path, unit: int) -> tuple[int, dict[int, int] | None, int]:
+    """The number of the next part, and what was seen: records of each stretch, None when the unit is done; bytes."""
+    number = size = 0
     seen: dict[int, int] = {}
     while (path := part_path(parts, unit, number)).exists():
         part = read_part(path)
+        size += part.size
         if part.last:
-            return number, None
+            return number, None, size
         for stretch, records in part.records.items():
             seen[stretch] = seen.get(stretch, 0) + records
         number += 1
-    return number, seen
+    return number, seen, size
 
 
-def _go_on(job: Job, unit: int, number: int, seen: dict[int, int]) -> None:
+def _go_on(job: Job, unit: int, number: int, seen: dict[int, int], size: int) -> None:
     pending = Pending(job, unit, number)
-    reached = max(seen, default=0)
-    for place, stretch in enumerate(job.units[unit][reached:], reached):
+    begin = max(seen, default=0)
+    reached = max(0, size - sum(stretch.size for stretch in job.units[unit][:begin]))
+    for place, stretch in enumerate(job.units[unit][begin:], begin):
         _check_same(job, stretch)
         convert = _convert_tokens if holds_tokens(job.input(stretch)) else _convert_texts
-        for _ in convert(pending, job, place, stretch, seen.get(place, 0)):
+        for _ in convert(pending, job, place, stretch, seen.get(place, 0), reached):
             if pending.is_full:
                 pending.flush(last=False)
         _check_same(job, stretch)
+        reached = 0
     pending.flush(last=True)
 
 
@@ -77,10 +80,15 @@ def _check_same(job: Job, stretch: Stretch) -> None:
         )
 
 
-def _convert_tokens(pending: Pending, job: Job, place: int, stretch: Stretch, skip: int) -> Iterator[None]:
-    """Adds the documents of a stretch of tokens after the first `skip`; yields wherever a part may end."""
+def _convert_tokens(
+    pending: Pending, job: Job, place: int, stretch: Stretch, skip: int, reached: int
+) -> Iterator[None]:
+    """Adds the documents of a stretch of tokens after the first `skip`, which take `reached` bytes.
+
+    Yields wherever a part may end.
+    """
     found, source = job.input(stretch), job.sources[stretch.source]
-    number, reached = skip, 0
+    number = skip
     for run in read_tokens(found, stretch.start, stretch.stop, skip):
         _check_vocabulary(job, found.path, int(run.ids.max(initial=0)))
         ends = np.cumsum(run.lengths)
@@ -93,7 +101,7 @@ def _convert_tokens(pending: Pending, job: Job, place: int, stretch: Stretch, sk
                 lengths = run.lengths[chosen]
                 empty = int(np.sum(lengths == 0))
                 pending.add((stretch.source, source.language, split), ids, lengths, place, number + chosen, None, empty)
-        pending.saw(place, len(run.lengths), run.end - reached)
+        pending.saw(place, len(run.lengths), max(0, run.end - reached))
         number, reached = number + len(run.lengths), run.end
         yield
 
@@ -106,12 +114,14 @@ def _check_vocabulary(job: Job, path: str, largest: int) -> None:
         )
 
 
-def _convert_texts(pending: Pending, job: Job, place: int, stretch: Stretch, skip: int) -> Iterator[None]:
-    """Adds the documents of a stretch of records after the first `skip`; yields wherever a part may end."""
+def _convert_texts(pending: Pending, job: Job, place: int, stretch: Stretch, skip: int, reached: int) -> Iterator[None]:
+    """Adds the documents of a stretch of records after the first `skip`, which take `reached` bytes.
+
+    Yields wherever a part may end.
+    """
     found, source = job.input(stretch), job.sources[stretch.source]
     tokenizer = _tokenizer(job.tokenizer, job.begin, job.end, job.identity["sha256"])
     records = read_records(found, stretch.start, stretch.stop, source.fields, skip)
-    reached = 0
     for first, batch in batches(records, skip, job.sizes.batch_documents, job.sizes.batch_characters):
         good: list[tuple[int, Record]] = []
         for number, record in enumerate(batch, first):
@@ -120,7 +130,7 @@ def _convert_texts(pending: Pending, job: Job, place: int, stretch: Stretch, ski
             elif record.problem is not None:
                 _add_problem(pending, job, place, stretch, number, record.problem)
         _add_texts(pending, job, tokenizer, place, stretch, good)
-        pending.saw(place, len(batch), batch[-1].end - reached)
+        pending.saw(place, len(batch), max(0, batch[-1].end - reached))
         reached = batch[-1].end
         yield
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from converted import files_of, read_documents, save_words, utf8, write_lines
 
-from flatmix.convert import convert
+from flatmix.convert import SourceSpec, convert
 from flatmix.errors import ConvertError
 from flatmix.store.writer import SplitWriter
 
@@ -199,6 +199,9 @@ def test_a_file_of_two_languages_is_refused(tmp_path, texts):
             convert(tmp_path / "s.zarr", {"en": texts, "ar": tmp_path / other})
     with pytest.raises(ConvertError, match=r"texts\.jsonl is named for en/train and for en/dev"):
         convert(tmp_path / "s.zarr", {"en": texts, "en/dev": texts})
+    by_field = [SourceSpec(data=str(texts), language_field="lang"), SourceSpec(data=str(texts), language="en")]
+    with pytest.raises(ConvertError, match=r"texts\.jsonl is named for \*/train and for en/train"):
+        convert(tmp_path / "s.zarr", by_field)
     assert not (tmp_path / "s.zarr").exists()
 
 

@@ -9,6 +9,7 @@ from table_files import write_parquet
 from flatmix.convert import SourceSpec, convert
 from flatmix.convert.reading import PEEKED
 from flatmix.errors import ConvertError, ReadError
+from flatmix.store import open_store
 
 
 @pytest.fixture
@@ -157,9 +158,83 @@ def test_text_beside_tokens_needs_their_tokenizer(tmp_path, texts):
 
     with pytest.raises(ConvertError, match=r"ar\.bin holds tokens already, and other input is text: name the tokenize"):
         convert(tmp_path / "s.zarr", sources)
-    with pytest.raises(ConvertError, match=r"texts\.jsonl is text and .*ar\.bin is tokens already; convert them one"):
+    with pytest.raises(
+        ConvertError, match=r"texts\.jsonl is no file of tokens as .*, or leave out the settings of tok"
+    ):
         convert(tmp_path / "s.zarr", {"en": [texts, tmp_path / "ar.bin"]}, tokens=sources[1].tokens)
 
     convert(tmp_path / "s.zarr", sources, tokenizer=save_words(tmp_path))
     assert read_documents(tmp_path / "s.zarr", "en") == [[2], [3]]
     assert read_documents(tmp_path / "s.zarr", "ar") == [[2, 0]]
+
+
+def test_several_splits_in_one_call_by_key_or_as_specs(tmp_path):
+    train, dev, other = (write_lines(tmp_path / f"{name}.jsonl", [name]) for name in ("train", "dev", "other"))
+
+    convert(tmp_path / "keys.zarr", {"en": train, "en/validation": [dev], "ar": other})
+    summary = convert(
+        tmp_path / "specs.zarr",
+        [
+            SourceSpec(language="en", data=str(train)),
+            SourceSpec(language="en", data=[str(dev)], split="validation"),
+            SourceSpec(language="ar", data=str(other)),
+        ],
+    )
+
+    for name in ("keys.zarr", "specs.zarr"):
+        assert read_documents(tmp_path / name, "en") == utf8("train")
+        assert read_documents(tmp_path / name, "en", "validation") == utf8("dev")
+        assert read_documents(tmp_path / name, "ar") == utf8("other")
+        assert open_store(tmp_path / name)["ar"].splits == ("train",)
+    assert files_of(tmp_path / "keys.zarr") == files_of(tmp_path / "specs.zarr")
+    assert {(one.language, one.split) for one in summary.languages} == {
+        ("en", "train"),
+        ("en", "validation"),
+        ("ar", "train"),
+    }
+
+
+def test_sources_of_one_call_have_their_own_fields(tmp_path):
+    named = write_lines(tmp_path / "mixed.jsonl", ["salaam"], lang="ar")
+    (tmp_path / "en.jsonl").write_text('{"content": "hello"}\n')
+
+    convert(
+        tmp_path / "s.zarr",
+        [
+            SourceSpec(data=str(named), language_field="lang"),
+            SourceSpec(data=str(tmp_path / "en.jsonl"), language="en", text_field="content"),
+        ],
+    )
+
+    assert read_documents(tmp_path / "s.zarr", "ar") == utf8("salaam")
+    assert read_documents(tmp_path / "s.zarr", "en") == utf8("hello")
+    assert open_store(tmp_path / "s.zarr")["en"]["train"].source["options"]["text_field"] == "content"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"workers": 0}, "workers must be an integer of at least 1, not 0"),
+        ({"workers": True}, "workers must be an integer of at least 1, not True"),
+        ({"backend": "local", "address": "tcp://a:1"}, "the address tcp://a:1 is for a backend"),
+        ({"backend": "dask"}, "backend dask needs the address of its scheduler"),
+    ],
+)
+def test_workers_that_cannot_be_are_refused(tmp_path, settings, message):
+    with pytest.raises(ConvertError, match=message):
+        convert(tmp_path / "s.zarr", {"en": write_lines(tmp_path / "en.jsonl", ["a"])}, **settings)
+
+    assert not (tmp_path / "s.zarr").exists()
+
+
+def test_one_split_is_not_held_out_of_two(tmp_path):
+    for name in ("a", "b"):
+        write_lines(tmp_path / f"{name}.jsonl", ["text"])
+
+    with pytest.raises(ConvertError, match="en/test would be held out of two splits"):
+        convert(
+            tmp_path / "s.zarr",
+            {"en": tmp_path / "a.jsonl", "en/validation": tmp_path / "b.jsonl"},
+            hold_out={"test": 0.1},
+        )
+    assert not (tmp_path / "s.zarr.staging").exists()
