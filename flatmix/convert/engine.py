@@ -60,17 +60,18 @@ class Engine:
                     report()
                 return
             threads = max(1, (self.workers or joblib.cpu_count()) // len(calls))
-            self._map({"backend": "loky", "n_jobs": workers}, folder, os.getpid(), threads, function, calls, report)
+            leaving = {"initializer": _leave_with, "initargs": (os.getpid(),)}  # also those that wait for a first call
+            settings = {"backend": "loky", "n_jobs": workers, **leaving}
+            self._map(settings, folder, threads, function, calls, report)
             return
         with _connected(self.backend, self.address):
             jobs = self.workers or -1
-            self._map({"backend": self.backend, "n_jobs": jobs}, folder, None, 1, function, calls, report)
+            self._map({"backend": self.backend, "n_jobs": jobs}, folder, 1, function, calls, report)
 
     def _map(
         self,
         settings: dict[str, Any],
         folder: str,
-        parent: int | None,
         threads: int,
         function: Callable[..., None],
         calls: Sequence[tuple],
@@ -82,7 +83,7 @@ class Engine:
             with joblib.parallel_config(**settings):
                 parallel = joblib.Parallel(return_as=as_they_come, batch_size=1, pre_dispatch="2*n_jobs")
                 with _interruptions_held():
-                    done = parallel(call(folder, parent, threads, function, arguments) for arguments in calls)
+                    done = parallel(call(folder, threads, function, arguments) for arguments in calls)
                 for _ in done:
                     report()
         except KeyboardInterrupt:
@@ -104,24 +105,16 @@ def _lost_worker(error: Exception) -> bool:
     return type(error).__name__ in ("TerminatedWorkerError", "BrokenProcessPool", "KilledWorker", "WorkerCrashedError")
 
 
-def _work(folder: str, parent: int | None, threads: int, function: Callable[..., None], arguments: tuple) -> None:
-    """What runs in a worker: the call, in a process that leaves when the one that wants it has gone."""
+def _work(folder: str, threads: int, function: Callable[..., None], arguments: tuple) -> None:
+    """What runs in a worker."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false" if threads == 1 else "true"
     os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
-    if parent is not None:
-        _watch(parent)
     with at_work(folder):
         function(folder, *arguments)
 
 
-_watching: set[int] = set()
-
-
-def _watch(parent: int) -> None:
+def _leave_with(parent: int) -> None:
     """Ends this process as soon as its parent has gone; an interruption is the parent's to handle."""
-    if parent in _watching or os.getpid() == parent:
-        return
-    _watching.add(parent)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 

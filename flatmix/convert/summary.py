@@ -37,7 +37,7 @@ class EmptyInputError(ConvertError):
     def __init__(self, summary: "Summary") -> None:
         whose = f" of {', '.join(summary.without)}" if summary.without else ""
         written = f"; {len(summary.languages)} other splits were written" if summary.languages else ""
-        super().__init__(f"the input{whose} holds no document (bad records: {summary.bad}){written}")
+        super().__init__(f"the input{whose} holds no document (bad records in all: {summary.bad}){written}")
         self.summary = summary
 
 
