@@ -67,7 +67,11 @@ def test_a_summary_is_plain_json_by_language_and_split():
     [
         ((), ("ar", "sw"), "the input of ar, sw holds no document (bad records in all: 2)"),
         ((), (), "the input holds no document (bad records in all: 2)"),
-        ((TRAIN, HELD_OUT), ("ar",), "the input of ar holds no document (bad records in all: 2); 2 other splits were written"),
+        (
+            (TRAIN, HELD_OUT),
+            ("ar",),
+            "the input of ar holds no document (bad records in all: 2); 2 other splits were written",
+        ),
     ],
 )
 def test_an_error_of_no_documents_says_whose_and_what_was_written(languages, without, message):
