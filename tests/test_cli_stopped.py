@@ -161,3 +161,14 @@ def test_an_error_of_the_system_is_one_line_with_its_path_and_the_same_command_g
     assert not Path("s.zarr").exists()
     assert convert(*command[1:]) == 0
     assert read_documents(Path("s.zarr"), "en") == utf8(noise)
+
+
+def test_a_closed_standard_error_is_no_hindrance(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_lines(Path("a.jsonl"), ["a", "b"])
+    closed = "import os, sys; sys.stderr = None; from flatmix import cli; cli.main(sys.argv[1:])"
+
+    done = end(run_python(closed, "convert", "s.zarr", "--language", "en=a.jsonl"))
+
+    assert done.code == 0
+    assert read_documents(Path("s.zarr"), "en") == utf8("a", "b")

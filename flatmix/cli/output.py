@@ -41,7 +41,7 @@ class Bar(NamedTuple):
 @contextmanager
 def progress_bars() -> Iterator[Callable[[Sequence[Bar]], None] | None]:
     """What shows bars on standard error, just those it is called with; None where that is no terminal."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():  # None where it is closed
         yield None
         return
     from rich.console import Console

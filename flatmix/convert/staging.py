@@ -6,6 +6,7 @@ where the user has room for them. Locks are the system's (`store.locks`), and go
 
 import contextlib
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,7 +24,7 @@ from flatmix.store.locks import locked
 
 T = TypeVar("T")
 JOB, SUMMARY, PUBLISHED = "job.json", "summary.json", "published"
-_WORKING = "workers"  # workers share its lock; see `Staging.wait_for_workers`
+_WORKING = "workers"  # workers share its lock
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,15 @@ def staging_root(store: str) -> Path:
 def open_staging(job: Job, place: str | None, restart: bool) -> Iterator[Staging]:
     """The folder of `job`, made or found, for this process alone; the job in it has its units and a place for parts.
 
-    place: a folder for the staged parts; None for one beside the store. restart: what unfinished jobs for the same
-    splits have left is removed.
+    place: a folder for the staged parts, where those of an earlier run move as well; None for where they are, or for
+    one beside the store. restart: what unfinished jobs for the same splits have left is removed.
 
-    ConvertError while another process works on one of the splits, and where an unfinished job of other settings is
-    there for one of them.
+    ConvertError for a place in the store, while another process works on one of the splits, and where an unfinished job
+    of other settings is there for one of them.
     """
     root = staging_root(job.store)
+    if place is not None and Path(os.path.realpath(place)).is_relative_to(os.path.realpath(job.store)):
+        raise ConvertError(f"--staging {place} lies in the store {job.store}; choose a place outside of it")
     root.mkdir(parents=True, exist_ok=True)
     name = key(job)
     folder = root / name
@@ -73,7 +76,7 @@ def open_staging(job: Job, place: str | None, restart: bool) -> Iterator[Staging
         with locked(root, wait=True):
             folder.mkdir(exist_ok=True)
             _hold(held, folder, job)
-            for other in sorted(path for path in root.iterdir() if path.is_dir() and path != folder):
+            for other in sorted(path for path in root.iterdir() if _is_key(path.name) and path != folder):
                 _check_other(other, job, restart)
             found = _read_job(folder)
             if restart or found is None:
@@ -81,17 +84,9 @@ def open_staging(job: Job, place: str | None, restart: bool) -> Iterator[Staging
                     shutil.rmtree(found.parts, ignore_errors=True)
                 for entry in folder.iterdir():
                     _remove(entry)
-        held.enter_context(_no_workers(folder))
+        _wait_for_workers(folder)
         resumed = found is not None and not restart
-        if resumed:
-            job = msgspec.structs.replace(job, parts=found.parts, units=found.units)
-        else:
-            parts = _parts_folder(folder, place)
-            shutil.rmtree(parts, ignore_errors=True)
-            parts.mkdir(parents=True)
-            job = msgspec.structs.replace(job, parts=str(parts), units=divide(job.sources, job.sizes.unit_bytes))
-        with written_whole(folder / JOB) as file:  # also of a resumed one: not all settings are part of the key
-            file.write(msgspec.json.encode(job))
+        job = _go_on(folder, job, found, place) if resumed else _begin(folder, job, place)
         try:
             yield Staging(folder, job, resumed)
         finally:
@@ -101,10 +96,48 @@ def open_staging(job: Job, place: str | None, restart: bool) -> Iterator[Staging
                     root.rmdir()
 
 
+def _begin(folder: Path, job: Job, place: str | None) -> Job:
+    parts = _parts_folder(folder, place)
+    shutil.rmtree(parts, ignore_errors=True)
+    parts.mkdir(parents=True)
+    job = msgspec.structs.replace(job, parts=str(parts), units=divide(job.sources, job.sizes.unit_bytes))
+    _write_job(folder, job)
+    return job
+
+
+def _go_on(folder: Path, job: Job, found: Job, place: str | None) -> Job:
+    """The job with what was begun of it; its parts move where a place is given that is another."""
+    parts, wanted = Path(found.parts), _parts_folder(folder, place)
+    if not parts.is_dir() and not (folder / SUMMARY).exists():
+        raise ConvertError(
+            f"what an interrupted run of this conversion has staged, in {parts}, cannot be found; make it reachable "
+            "again, or give --restart to begin anew"
+        )
+    moves = place is not None and wanted != parts and parts.is_dir()
+    if moves:
+        shutil.rmtree(wanted, ignore_errors=True)
+        shutil.copytree(parts, wanted)
+    job = msgspec.structs.replace(job, parts=str(wanted if moves else parts), units=found.units)
+    _write_job(folder, job)  # not all settings are part of the key
+    if moves:
+        shutil.rmtree(parts, ignore_errors=True)
+    return job
+
+
+def _write_job(folder: Path, job: Job) -> None:
+    with written_whole(folder / JOB) as file:
+        file.write(msgspec.json.encode(job))
+
+
 def _parts_folder(folder: Path, place: str | None) -> Path:
     if place is None:
         return folder / "parts"
     return Path(os.path.abspath(place), f"{folder.parent.name}-{folder.name}")  # noqa: PTH100  links keep their names
+
+
+def _is_key(name: str) -> bool:
+    """Whether a folder beside those of jobs is one; what others have put there is not touched."""
+    return re.fullmatch("[0-9a-f]{16}", name) is not None
 
 
 def load_job(folder: str) -> Job:
@@ -133,14 +166,12 @@ def at_work(folder: str) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _no_workers(folder: Path) -> Iterator[None]:
+def _wait_for_workers(folder: Path) -> None:
     """Waits for the workers that a killed driver has left; they end by themselves, soon."""
     working = folder / _WORKING
     working.mkdir(exist_ok=True)
     with locked(working, wait=True):
         pass
-    yield
 
 
 def _hold(held: ExitStack, folder: Path, job: Job) -> None:

@@ -241,3 +241,56 @@ def test_a_run_that_was_killed_while_it_cleared_up_gives_its_summary_again(tmp_p
     assert not (tmp_path / "s.zarr.staging").exists()
     with pytest.raises(ConvertError, match="has en/train already"):
         convert(tmp_path / "s.zarr", {"en": texts}, sizes=TINY)
+
+
+def test_what_others_have_put_beside_the_jobs_is_left_alone(tmp_path, texts):
+    note = tmp_path / "s.zarr.staging/mine/notes.txt"
+    note.parent.mkdir(parents=True)
+    note.write_text("mine")
+
+    convert(tmp_path / "s.zarr", {"en": texts})
+    convert(tmp_path / "s.zarr", {"ar": texts}, staging=tmp_path / "s.zarr.staging")
+
+    assert files_of(tmp_path / "s.zarr.staging") == {"mine/notes.txt": b"mine"}
+
+
+def test_staged_parts_may_lie_in_the_usual_place_by_name(tmp_path, texts):
+    """Another conversion does not take them for left over."""
+    place = tmp_path / "s.zarr.staging"
+    parts = leave_unfinished(tmp_path / "s.zarr", {"en": texts}, staging=place)
+
+    convert(tmp_path / "s.zarr", {"ar": texts})
+    assert all(path.exists() for path in parts)
+
+    convert(tmp_path / "s.zarr", {"en": texts}, staging=place, sizes=TINY)
+    assert not place.exists()
+    assert read_documents(tmp_path / "s.zarr", "en") == utf8(*TEXTS)
+
+
+def test_staged_parts_move_to_a_place_that_is_named_later(tmp_path, texts, monkeypatch):
+    parts = leave_unfinished(tmp_path / "s.zarr", {"en": texts}, staging=tmp_path / "full")
+    monkeypatch.setattr(work, "_go_on", None)  # what makes parts
+
+    convert(tmp_path / "s.zarr", {"en": texts}, staging=tmp_path / "roomy", workers=1, sizes=TINY)
+
+    assert not any(path.exists() for path in parts)
+    assert [*(tmp_path / "roomy").iterdir()] == []
+    assert read_documents(tmp_path / "s.zarr", "en") == utf8(*TEXTS)
+
+
+def test_staged_parts_that_cannot_be_found_are_told_and_may_be_given_up(tmp_path, texts):
+    parts = leave_unfinished(tmp_path / "s.zarr", {"en": texts}, staging=tmp_path / "scratch")
+    parts[0].parent.rename(tmp_path / "gone")
+
+    with pytest.raises(ConvertError, match=r"scratch/s\.zarr\.staging-.*, cannot be found; .* or give --restart"):
+        convert(tmp_path / "s.zarr", {"en": texts}, sizes=TINY)
+
+    convert(tmp_path / "s.zarr", {"en": texts}, restart=True, sizes=TINY)
+    assert read_documents(tmp_path / "s.zarr", "en") == utf8(*TEXTS)
+
+
+def test_parts_are_not_staged_in_the_store(tmp_path, texts):
+    with pytest.raises(ConvertError, match="lies in the store"):
+        convert(tmp_path / "s.zarr", {"en": texts}, staging=tmp_path / "s.zarr/parts")
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.jsonl"]
