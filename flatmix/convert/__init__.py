@@ -112,6 +112,7 @@ def convert(
         replace=replace,
         zarr_format=zarr_format,
         compression=compression,
+        staging=None if staging is None else os.fspath(staging),
         sizes=sizes or Sizes(),
     )
     folder = staging_root(job.store) / key(job)

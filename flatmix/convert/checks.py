@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flatmix.convert.find import Source
+from flatmix.convert.listing import would_match
 from flatmix.convert.tokenizer import describe_tokenizer, same_tokenizer
 from flatmix.errors import ConvertError, StoreError
 from flatmix.store import local_folder, open_store
@@ -13,15 +14,21 @@ from flatmix.store.folders import is_leftover
 from flatmix.store.locks import is_being_written
 
 
-def check_apart(sources: Sequence[Source], store: str) -> None:
-    """Refuses a file of two languages or splits, and a store among its own input: the next run would read it."""
+def check_apart(sources: Sequence[Source], store: str, staging: str | None = None) -> None:
+    """Refuses a file of two languages or splits, and an output among its own input: the next run would read it."""
     owners: dict[tuple[Any, ...], tuple[int, str]] = {}
-    root = Path(os.path.realpath(local_folder(store)))
+    folder = os.path.abspath(local_folder(store))  # noqa: PTH100  as it is named
+    root = Path(os.path.realpath(folder))
+    outputs = {f"the store {store}": folder}
+    if staging is not None:
+        outputs[f"what is staged in {staging}"] = os.path.join(os.path.abspath(staging), "parts")  # noqa: PTH100, PTH118
     for number, source in enumerate(sources):
         whose = f"{source.language or '*'}/{source.split}"
-        for folder in source.folders:
-            if root.is_relative_to(folder):
-                raise ConvertError(f"the store {store} would lie in {folder}, which is its input; choose another place")
+        for what, place in outputs.items():
+            within = [path for path in source.folders if Path(os.path.realpath(place)).is_relative_to(path)]
+            within += [pattern for pattern in source.globs if would_match(pattern, place)]
+            if within:
+                raise ConvertError(f"{what} would lie in {within[0]}, which is its input; choose another place")
         for found in source.inputs:
             where = found.path if "://" in found.path else os.path.realpath(found.path)
             if Path(where).is_relative_to(root):

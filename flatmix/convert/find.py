@@ -38,6 +38,7 @@ class Source:
     inputs: tuple[Input, ...]
     fields: Fields
     folders: tuple[str, ...]  # local ones of which all was taken, links resolved
+    globs: tuple[str, ...] = ()  # local patterns with a wildcard, absolute
 
 
 class ReadOptions(NamedTuple):
@@ -83,6 +84,7 @@ def find_source(
     inputs: list[Input] = []
     folders: list[str] = []
     labels: list[str] = []
+    globs: list[str] = []
     local: list[tuple[int, Path]] = []  # (inputs before it, path): what a path means may depend on the others
     for pattern in map(os.fspath, patterns):
         if pattern.startswith("hf:") and not is_remote(pattern):
@@ -95,14 +97,16 @@ def find_source(
             inputs += [_remote_input(address, *known) for address, known in found.items()]
             labels.append(label)
         else:
-            listing = list_local(pattern.removeprefix("file://"), lambda path, alone: _is_whole(path, alone, asked))
+            pattern = pattern.removeprefix("file://")
+            listing = list_local(pattern, lambda path, alone: _is_whole(path, alone, asked))
             local += [(len(inputs), path) for path in listing.paths]
             folders += map(os.path.realpath, listing.folders)
+            globs += [os.path.abspath(pattern)] if listing.wildcard else []  # noqa: PTH100  links keep their names
             labels.append(listing.label)
     inputs = _with_local(inputs, local, asked)
     _check_together(inputs, asked)
     _check_once(inputs, language)
-    return Source(language, split, ", ".join(labels), tuple(_renamed(inputs)), fields, tuple(folders))
+    return Source(language, split, ", ".join(labels), tuple(_renamed(inputs)), fields, tuple(folders), tuple(globs))
 
 
 def stamp_now(found: Input) -> str:

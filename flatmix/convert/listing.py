@@ -29,6 +29,7 @@ class Listing(NamedTuple):
     paths: list[Path]  # files, and what is one input as it is
     folders: list[Path]  # those of which all was taken
     label: str  # the pattern, without where it lies
+    wildcard: bool  # it is a glob, and no path
 
 
 def list_local(pattern: str, is_whole: Callable[[str, bool], bool]) -> Listing:
@@ -55,7 +56,20 @@ def list_local(pattern: str, is_whole: Callable[[str, bool], bool]) -> Listing:
     for file in paths:
         if file not in whole:
             _check_file(file)
-    return Listing(paths, folders, _unplaced(path, whole))
+    return Listing(paths, folders, _unplaced(path, whole), wildcard=named != [path])
+
+
+def would_match(pattern: str, path: str) -> bool:
+    """Whether a glob names a path, or a folder above it; both absolute, and nothing need lie there."""
+
+    def match(wanted: Sequence[str], parts: Sequence[str]) -> bool:
+        if not wanted:
+            return True
+        if wanted[0] == "**":
+            return any(match(wanted[1:], parts[place:]) for place in range(len(parts) + 1))
+        return bool(parts) and fnmatch.fnmatch(parts[0], wanted[0]) and match(wanted[1:], parts[1:])
+
+    return match(Path(pattern).parts, Path(path).parts)
 
 
 def list_addresses(address: str) -> tuple[dict[str, tuple[int, str]], str]:

@@ -84,6 +84,7 @@ def make_job(
     replace: bool,
     zarr_format: int,
     compression: Compression,
+    staging: str | None,
     sizes: Sizes,
 ) -> Job:
     """Check everything that costs little. Raises ConvertError, ReadError; writes nothing."""
@@ -95,7 +96,7 @@ def make_job(
     _check_targets(specs, shares)
     folder = os.path.abspath(local_folder(store))  # noqa: PTH100
     found = [_find(spec) for spec in specs]
-    check_apart(found, os.fspath(store))
+    check_apart(found, os.fspath(store), staging)
     loaded = _tokenizer(found, tokenizer, begin_token, end_token)
     inputs = [(one, source.fields) for source in found for one in source.inputs]
     with ThreadPoolExecutor(_PEEKS, "flatmix-peek") as pool:

@@ -240,3 +240,27 @@ def test_a_split_that_is_being_written_is_refused_at_once(tmp_path, texts, monke
         writer.finish()
     with SplitWriter(tmp_path / "s.zarr", "en", "train", replace=True), pytest.raises(ConvertError, match=busy):
         convert(tmp_path / "s.zarr", {"en": texts}, replace=replace)
+
+
+@pytest.mark.parametrize("pattern", ["in/*", "in/**", "*/s.z*", "**/*.zarr/**"])
+def test_a_store_that_a_glob_would_match_is_refused_the_first_time(tmp_path, monkeypatch, pattern):
+    monkeypatch.chdir(tmp_path)
+    for name in ("in/a.jsonl", "in/s.zz.jsonl", "in/b.zarr/c.jsonl"):
+        write_lines(Path(name), ["text"])
+
+    with pytest.raises(ConvertError, match=r"the store in/s\.zarr would lie in .*, which is its input; choose another"):
+        convert("in/s.zarr", {"en": pattern})
+    assert not Path("in/s.zarr").exists()
+
+    convert("in/s.zarr", {"en": "in/*.jsonl"})
+    convert("s.zarr", {"en": "in/*.jsonl"})
+
+
+@pytest.mark.parametrize("pattern", ["in", "in/*"])
+def test_a_place_for_staging_among_the_input_is_refused_the_first_time(tmp_path, monkeypatch, pattern):
+    monkeypatch.chdir(tmp_path)
+    write_lines(Path("in/a.jsonl"), ["text"])
+
+    with pytest.raises(ConvertError, match=r"what is staged in in would lie in .*, which is its input; choose another"):
+        convert("s.zarr", {"en": pattern}, staging="in")
+    assert not Path("s.zarr").exists()
