@@ -139,14 +139,13 @@ def _run(staging: Staging, engine: Engine, progress: Callable[[Progress], None])
     named = {source.language for source in job.sources}
     known = named - {None}
 
-    def check_language(language: str) -> None:
-        known.add(language)
+    def check_languages(found: list[str]) -> None:
+        known.update(found)
         check_case("languages", known)
-        if language not in named:
-            splits = {split for known, split in job.targets() if known is None}
-            _check_targets(job, sorted((language, split) for split in splits), done)
+        splits = {split for language, split in job.targets() if language is None}
+        _check_targets(job, [(language, split) for language in found for split in sorted(splits)], done)
 
-    survey = Survey(job, progress, check_language)
+    survey = Survey(job, progress, check_languages)
     survey.look()
     with survey.watching():
         calls = [(unit,) for unit in range(len(job.units))]

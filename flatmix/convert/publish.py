@@ -53,25 +53,29 @@ def write_outputs(
     if gathered.outputs:
         with _alone_with(staging.job, Path(staging.job.store)):
             create_store(staging.job.store, staging.job.zarr_format)
+    notes = published(staging.folder)
     digests: dict[int, str] = {}
-    written = 0
     for first in range(0, len(gathered.outputs), WAVE):
         numbers = range(first, min(first + WAVE, len(gathered.outputs)))
-        digests |= _write_wave(staging, gathered.outputs, numbers, engine, report)
-        written += len(numbers)
+        done = {number: notes.get(gathered.outputs[number].name) for number in numbers}
+        digests |= _write_wave(staging, gathered.outputs, done, engine, report)
     return [_summary(staging.job, gathered, output, digests[number]) for number, output in enumerate(gathered.outputs)]
 
 
 def _write_wave(
-    staging: Staging, outputs: Sequence[Output], numbers: range, engine: Engine, report: Callable[[int], None]
+    staging: Staging,
+    outputs: Sequence[Output],
+    noted: dict[int, str | None],
+    engine: Engine,
+    report: Callable[[int], None],
 ) -> dict[int, str]:
+    """Writes these outputs, all but those that are there with the digest that was noted. The digests of all."""
     digests: dict[int, str] = {}
     claims: dict[int, Claim] = {}
     with ExitStack() as held:
-        for number in numbers:
-            done = _already_published(staging, outputs[number])
-            if done is not None:
-                digests[number] = done
+        for number, digest in noted.items():
+            if digest is not None and _is_published(staging.job, outputs[number], digest):
+                digests[number] = digest
                 continue
             claims[number] = _claim(staging, outputs[number])
             held.callback(claims[number].release)
@@ -97,20 +101,19 @@ def _split_folder(job: Job, output: Output) -> Path:
     return Path(job.store, output.language, output.split)
 
 
-def _already_published(staging: Staging, output: Output) -> str | None:
-    """The digest of a split that an earlier run of this job has put in its place."""
-    digest = published(staging.folder).get(output.name)
-    folder = _split_folder(staging.job, output)
-    if digest is None or folder.with_name(layout.name_beside(output.split, layout.NEW)).exists():
-        return None
-    group = read_group(folder, staging.job.zarr_format)
+def _is_published(job: Job, output: Output, digest: str) -> bool:
+    """Whether an earlier run of this job has put a split in its place."""
+    folder = _split_folder(job, output)
+    if folder.with_name(layout.name_beside(output.split, layout.NEW)).exists():
+        return False
+    group = read_group(folder, job.zarr_format)
     attribute = {} if group is None else group.attributes.get("flatmix") or {}
     if attribute.get("complete") is not True or attribute.get("digest") != digest:
-        return None
+        return False
     old = folder.with_name(layout.name_beside(output.split, layout.OLD))
     if old.exists():  # that run was killed before it had removed what it replaced
         remove_group(old)
-    return digest
+    return True
 
 
 def _claim(staging: Staging, output: Output) -> Claim:

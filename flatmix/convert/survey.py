@@ -41,11 +41,11 @@ class Progress(NamedTuple):
 
 @dataclass
 class Survey:
-    """Follows the parts of a job. `tell` gets the progress, `check` each language that was not seen before."""
+    """Follows the parts of a job. `tell` gets the progress, `check` the languages that were not seen before."""
 
     job: Job
     tell: Callable[[Progress], None]
-    check: Callable[[str], None]
+    check: Callable[[list[str]], None]
     _seen: set[str] = field(default_factory=set)
     _languages: dict[str, LanguageProgress] = field(default_factory=dict)
     _units: dict[int, int] = field(default_factory=dict)  # bytes that were read of each unit
@@ -67,11 +67,14 @@ class Survey:
     def look(self) -> None:
         """Reads what is new, and tells. Raises what `check` or `tell` raises."""
         with self._lock:
-            folder = Path(self.job.parts)
+            folder, known = Path(self.job.parts), set(self._languages)
             for name in part_names(folder):
                 if name not in self._seen:
                     self._seen.add(name)
                     self._add(read_part(folder / name))
+            found = sorted(set(self._languages) - known)
+            if found:
+                self.check(found)
             self._tell()
 
     def wrote(self, tokens: int) -> None:
@@ -120,8 +123,6 @@ class Survey:
         self._done += new
         weight = sum(content.tokens + content.documents for content in part.contents)
         for content in part.contents:
-            if content.language not in self._languages:
-                self.check(content.language)
             known = self._languages.get(content.language, LanguageProgress(0, 0, 0, 0))
             share = new * (content.tokens + content.documents) // weight
             done = min(known.done + share, known.total) if known.total else known.done + share

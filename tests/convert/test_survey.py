@@ -24,7 +24,7 @@ def sources(tmp_path: Path) -> dict[str, Path]:
     }
 
 
-def survey_of(store: Path, told: list[Progress], check=lambda language: None) -> Survey:
+def survey_of(store: Path, told: list[Progress], check=lambda languages: None) -> Survey:
     """Of the one unfinished conversion of a store."""
     (file,) = Path(f"{store}.staging").glob(f"*/{JOB}")
     return Survey(load_job(str(file.parent)), told.append, check)
@@ -121,8 +121,8 @@ def test_a_language_that_may_not_be_written_ends_the_run_long_before_its_end(tmp
     leave_unfinished(tmp_path / "s.zarr", named, language_field="lang")
     checked: list[str] = []
 
-    def refuse(language: str) -> None:
-        checked.append(language)
+    def refuse(languages: list[str]) -> None:
+        checked.extend(languages)
         raise ConvertError("it is there")
 
     survey = survey_of(tmp_path / "s.zarr", [], refuse)
