@@ -12,6 +12,8 @@ from converted import read_documents, save_words, utf8, write_lines
 from token_files import raw_file
 
 import flatmix.cli
+import flatmix.convert
+from flatmix.convert.job import Sizes
 from flatmix.store import open_store
 
 ROOT = Path(__file__).parents[1]
@@ -429,3 +431,18 @@ def test_no_command_and_an_unknown_one_show_how_to_go_on(run):
     status, _, err = run("konvert")
     assert status == 2
     assert "konvert" in err
+
+
+def test_what_a_worker_finds_wrong_is_one_line(run, monkeypatch):
+    write_lines(Path("a.jsonl"), ["good"] * 500 + [None])
+    whole = flatmix.convert.make_job
+    monkeypatch.setattr(
+        flatmix.convert, "make_job", lambda *given, **more: whole(*given, **{**more, "sizes": Sizes(unit_bytes=2000)})
+    )
+
+    status, out, err = run("convert", "s.zarr", "--language", "en=a.jsonl", "--strict", "--workers", "2")
+
+    assert (status, out) == (1, "")
+    assert err.startswith("flatmix: error: ")
+    assert "a.jsonl, line 501: " in err
+    assert err.count("\n") == 1

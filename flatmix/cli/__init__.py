@@ -19,6 +19,7 @@ from flatmix.cli.inspect import inspect
 from flatmix.cli.remove import remove
 from flatmix.cli.show import show
 from flatmix.cli.verify import verify
+from flatmix.errors import ConvertError, StateError, StoreError
 
 app = typer.Typer(
     name="flatmix",
@@ -62,9 +63,9 @@ def _show_warning(message: Warning | str, *where: object, **more: object) -> Non
 
 
 def _is_users(error: Exception) -> bool:
-    """Whether `error` tells the user something: an OSError, or a ValueError that flatmix's own code raised."""
-    if isinstance(error, OSError):
-        return True
+    """Whether `error` tells the user something: an OSError, one of flatmix's, or a ValueError that its code raised."""
+    if isinstance(error, OSError | ConvertError | StoreError | StateError):
+        return True  # also one that a worker process has raised, whose frames are not here
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next

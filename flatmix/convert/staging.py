@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from flatmix.convert.job import Job, difference, divide, key
-from flatmix.convert.parts import written_whole
+from flatmix.convert.parts import part_names, written_whole
 from flatmix.errors import ConvertError, ReadError
 from flatmix.store.locks import locked
 
@@ -38,6 +38,11 @@ class Staging:
     @property
     def parts(self) -> Path:
         return Path(self.job.parts)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was made yet."""
+        return self.parts.is_dir() and not part_names(self.parts)
 
     def clear(self) -> None:
         """Removes all that was staged; what says that the job is done goes last."""
@@ -67,6 +72,8 @@ def open_staging(job: Job, place: str | None, restart: bool) -> Iterator[Staging
     of other settings is there for one of them.
     """
     root = staging_root(job.store)
+    if os.path.lexists(root) and not root.is_dir():
+        raise ConvertError(f"{root} is a file, and what is being converted is kept in a folder of that name; move it")
     if place is not None and Path(os.path.realpath(place)).is_relative_to(os.path.realpath(job.store)):
         raise ConvertError(f"--staging {place} lies in the store {job.store}; choose a place outside of it")
     root.mkdir(parents=True, exist_ok=True)
@@ -87,21 +94,29 @@ def open_staging(job: Job, place: str | None, restart: bool) -> Iterator[Staging
         _wait_for_workers(folder)
         resumed = found is not None and not restart
         job = _go_on(folder, job, found, place) if resumed else _begin(folder, job, place)
+        staging = Staging(folder, job, resumed)
         try:
-            yield Staging(folder, job, resumed)
+            yield staging
         finally:
-            with contextlib.suppress(OSError):  # nothing was begun
-                if not (folder / JOB).exists():
-                    folder.rmdir()
-                    root.rmdir()
+            if (folder / JOB).exists() and staging.is_empty:
+                staging.clear()  # there is nothing to go on with
 
 
 def _begin(folder: Path, job: Job, place: str | None) -> Job:
     parts = _parts_folder(folder, place)
-    shutil.rmtree(parts, ignore_errors=True)
-    parts.mkdir(parents=True)
-    job = msgspec.structs.replace(job, parts=str(parts), units=divide(job.sources, job.sizes.unit_bytes))
-    _write_job(folder, job)
+    try:
+        shutil.rmtree(parts, ignore_errors=True)
+        parts.mkdir(parents=True)
+        job = msgspec.structs.replace(job, parts=str(parts), units=divide(job.sources, job.sizes.unit_bytes))
+        _write_job(folder, job)
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # other jobs are there
+            folder.parent.rmdir()
+        if isinstance(error, OSError) and error.filename is not None and not isinstance(error, ReadError):
+            reason = f"{error.strerror}: nothing can be staged there; name another place with --staging"
+            raise OSError(error.errno, reason, str(error.filename)) from error
+        raise
     return job
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from converted import TINY, files_of, leave_unfinished, read_documents, save_words, utf8, write_lines
 
-from flatmix.convert import SourceSpec, convert, work
+from flatmix.convert import SourceSpec, convert, engine, work
 from flatmix.errors import ConvertError
 from flatmix.store import open_store
 
@@ -294,3 +294,25 @@ def test_parts_are_not_staged_in_the_store(tmp_path, texts):
         convert(tmp_path / "s.zarr", {"en": texts}, staging=tmp_path / "s.zarr/parts")
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.jsonl"]
+
+
+def test_a_run_that_made_nothing_leaves_nothing(tmp_path, texts, monkeypatch):
+    def fail(*_: object) -> None:
+        raise OSError("no such cluster")
+
+    monkeypatch.setattr(engine.Engine, "run", fail)
+    with pytest.raises(OSError, match="no such cluster"):
+        convert(tmp_path / "s.zarr", {"en": texts})
+    assert not (tmp_path / "s.zarr.staging").exists()
+
+
+def test_a_place_where_nothing_can_be_staged_is_told_with_the_way_out(tmp_path, texts):
+    (tmp_path / "file").touch()
+
+    with pytest.raises(OSError, match="nothing can be staged there; name another place with --staging"):
+        convert(tmp_path / "s.zarr", {"en": texts}, staging=tmp_path / "file")
+    assert not (tmp_path / "s.zarr.staging").exists()
+
+    (tmp_path / "s.zarr.staging").touch()
+    with pytest.raises(ConvertError, match=r"s\.zarr\.staging is a file, and .* is kept in a folder of that name"):
+        convert(tmp_path / "s.zarr", {"en": texts})
