@@ -59,7 +59,8 @@ def verify(
 
     --repair makes just the damaged pieces again, from the source that is named as it was for convert, and writes those
     whose digests prove them; then it verifies these splits once more. The status is 0 if all is well now. What cannot
-    be proven stays as it is, and a line says why. Digests are repaired without a source. Training may go on meanwhile.
+    be proven stays as it is, and a line says why. Damaged digests are repaired without a source. Training may go on
+    meanwhile.
 
     \b
     Examples:

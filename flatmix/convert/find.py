@@ -7,7 +7,7 @@ input elsewhere gives an equal store.
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -70,11 +70,12 @@ def find_source(
     patterns: Sequence[str | os.PathLike[str]],
     fields: Fields,
     options: ReadOptions = _USUAL,
+    passed: Container[str] = (),
 ) -> Source:
     """The inputs of all `patterns`: pattern by pattern as given, sorted by name within each.
 
     A pattern is a path, a folder, a glob, an address (s3://..., with folders and globs as well) or hf:NAME, a data set
-    of the Hugging Face hub.
+    of the Hugging Face hub. Folders `passed`, links resolved, are passed over by wildcards and below a folder.
 
     Raises ConvertError for a pattern without files, an input named twice, a name that is not UTF-8, a link to nothing,
     a kind that cannot be converted or not together with the others; ReadError for what cannot be reached; OSError for a
@@ -98,7 +99,7 @@ def find_source(
             labels.append(label)
         else:
             pattern = pattern.removeprefix("file://")
-            listing = list_local(pattern, lambda path, alone: _is_whole(path, alone, asked))
+            listing = list_local(pattern, lambda path, alone: _is_whole(path, alone, asked), passed)
             local += [(len(inputs), path) for path in listing.paths]
             folders += map(os.path.realpath, listing.folders)
             globs += [os.path.abspath(pattern)] if listing.wildcard else []  # noqa: PTH100  links keep their names

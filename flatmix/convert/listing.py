@@ -12,7 +12,7 @@ import fnmatch
 import glob
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,9 +32,11 @@ class Listing(NamedTuple):
     wildcard: bool  # it is a glob, and no path
 
 
-def list_local(pattern: str, is_whole: Callable[[str, bool], bool]) -> Listing:
-    """The files of a path, folder or glob. `is_whole`: whether a folder, or a path where nothing lies, is one input;
-    it is told besides whether the pattern is just that path.
+def list_local(pattern: str, is_whole: Callable[[str, bool], bool], passed: Container[str] = ()) -> Listing:
+    """The files of a path, folder or glob.
+
+    is_whole: whether a folder, or a path where nothing lies, is one input; it is told besides whether the pattern is
+    just that path. passed: folders that are passed over, links resolved.
 
     Raises ConvertError where there are none, for a link to nothing, a folder that is there twice and a Zarr group;
     OSError for a folder that cannot be listed.
@@ -43,13 +45,15 @@ def list_local(pattern: str, is_whole: Callable[[str, bool], bool]) -> Listing:
     if path.exists() or (not path.is_symlink() and is_whole(pattern, True)):
         named = [path]
     elif glob.has_magic(pattern):
-        named = sorted(set(_expand(Path(path.anchor), path.parts[bool(path.anchor) :])), key=lambda path: path.parts)
+        named = sorted(
+            set(_expand(Path(path.anchor), path.parts[bool(path.anchor) :], passed)), key=lambda path: path.parts
+        )
     else:
         raise ConvertError(f"{pattern}: there is no such file or folder")
     folders = [path for path in named if _is_folder(path)]
     whole = [found for found in named if not found.is_file() and is_whole(str(found), found == path)]
     walked = [folder for folder in folders if folder not in whole]
-    below = [path / name for folder in walked for path, names in _walk(folder) for name in names]
+    below = [path / name for folder in walked for path, names in _walk(folder, passed) for name in names]
     paths = sorted({*below, *named} - {*walked}, key=lambda path: path.parts)
     if not paths:
         raise ConvertError(f"{pattern}: no file is there to convert")
@@ -121,7 +125,7 @@ def _select(file_system: Any, path: str) -> dict[str, dict[str, Any]]:
     return {one: info for one, info in files.items() if info["type"] == "file" and not one.endswith("/")}
 
 
-def _walk(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+def _walk(folder: Path, passed: Container[str]) -> Iterator[tuple[Path, list[str]]]:
     """`folder` and all below it with the names of what is no folder, links followed; what is hidden is passed over."""
 
     def fail(error: OSError) -> None:
@@ -137,11 +141,15 @@ def _walk(folder: Path) -> Iterator[tuple[Path, list[str]]]:
             )
         if _GROUP.intersection(names):
             raise ConvertError(f"{path} is a Zarr group, such as a store, and no input; move it out of the input")
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and os.path.realpath(os.path.join(path, name)) not in passed  # noqa: PTH118
+        )
         yield Path(path), [name for name in names if not name.startswith(".")]
 
 
-def _expand(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
+def _expand(folder: Path, parts: Sequence[str], passed: Container[str]) -> Iterator[Path]:
     """What the parts of a glob match in `folder`; OSError where that cannot be known."""
     if not parts:
         yield folder
@@ -153,15 +161,15 @@ def _expand(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
     first, rest = parts[0], parts[1:]
     if first == "**":
         # At the end it stands for all that is below, as the folder itself does.
-        for path in [folder] if not rest else [path for path, _ in _walk(folder)]:
-            yield from _expand(path, rest)
+        for path in [folder] if not rest else [path for path, _ in _walk(folder, passed)]:
+            yield from _expand(path, rest, passed)
     elif not glob.has_magic(first):
         if os.path.lexists(folder / first):
-            yield from _expand(folder / first, rest)
+            yield from _expand(folder / first, rest, passed)
     else:
         for name in os.listdir(folder):  # noqa: PTH208 (Path.iterdir would be no shorter)
             if fnmatch.fnmatch(name, first) and (first.startswith(".") or not name.startswith(".")):
-                yield from _expand(folder / name, rest)
+                yield from _expand(folder / name, rest, passed)
 
 
 def _is_folder(path: Path) -> bool:

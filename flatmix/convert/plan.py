@@ -18,6 +18,7 @@ from flatmix.convert.hold_out import check_hold_out
 from flatmix.convert.inputs import Fields
 from flatmix.convert.job import Job, JobSource, Sizes, splits_of
 from flatmix.convert.reading import check_readable, holds_tokens
+from flatmix.convert.staging import staging_root
 from flatmix.convert.tokenizer import Tokenizer, load_tokenizer
 from flatmix.errors import ConvertError
 from flatmix.store import local_folder
@@ -95,7 +96,8 @@ def make_job(
         raise ConvertError("nothing to convert: name at least one language and its files")
     _check_targets(specs, shares)
     folder = os.path.abspath(local_folder(store))  # noqa: PTH100
-    found = [_find(spec) for spec in specs]
+    ours = {os.path.realpath(path) for path in (folder, staging_root(folder))}  # what a run leaves is no input
+    found = [_find(spec, ours) for spec in specs]
     check_apart(found, os.fspath(store), staging)
     loaded = _tokenizer(found, tokenizer, begin_token, end_token)
     inputs = [(one, source.fields) for source in found for one in source.inputs]
@@ -136,10 +138,10 @@ def _check_targets(specs: Sequence[SourceSpec], shares: Mapping[str, float]) -> 
                 seen.add((spec.language, split))
 
 
-def _find(spec: SourceSpec) -> Source:
+def _find(spec: SourceSpec, passed: set[str]) -> Source:
     fields = Fields(spec.text_field, spec.language_field)
     patterns = _as_list(spec.data)
-    return find_source(spec.language, spec.split, patterns, fields, ReadOptions(spec.download, spec.tokens))
+    return find_source(spec.language, spec.split, patterns, fields, ReadOptions(spec.download, spec.tokens), passed)
 
 
 def _as_list(patterns: Patterns) -> list[str]:

@@ -52,8 +52,7 @@ class Staging:
                 _remove(self.folder / name)
         (self.folder / JOB).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
-        with contextlib.suppress(OSError):  # other jobs are there
-            self.folder.parent.rmdir()
+        _remove_empty(self.folder)
 
 
 def staging_root(store: str) -> Path:
@@ -82,6 +81,7 @@ def open_staging(job: Job, place: str | None, restart: bool) -> Iterator[Staging
     with ExitStack() as held:
         with locked(root, wait=True):
             folder.mkdir(exist_ok=True)
+            held.callback(_remove_empty, folder)
             _hold(held, folder, job)
             for other in sorted(path for path in root.iterdir() if _is_key(path.name) and path != folder):
                 _check_other(other, job, restart)
@@ -91,9 +91,9 @@ def open_staging(job: Job, place: str | None, restart: bool) -> Iterator[Staging
                     shutil.rmtree(found.parts, ignore_errors=True)
                 for entry in folder.iterdir():
                     _remove(entry)
-        _wait_for_workers(folder)
-        resumed = found is not None and not restart
-        job = _go_on(folder, job, found, place) if resumed else _begin(folder, job, place)
+            _wait_for_workers(folder)
+            resumed = found is not None and not restart
+            job = _go_on(folder, job, found, place) if resumed else _begin(folder, job, place)
         staging = Staging(folder, job, resumed)
         try:
             yield staging
@@ -110,9 +110,8 @@ def _begin(folder: Path, job: Job, place: str | None) -> Job:
         job = msgspec.structs.replace(job, parts=str(parts), units=divide(job.sources, job.sizes.unit_bytes))
         _write_job(folder, job)
     except BaseException as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):  # other jobs are there
-            folder.parent.rmdir()
+        for entry in folder.iterdir():
+            _remove(entry)
         if isinstance(error, OSError) and error.filename is not None and not isinstance(error, ReadError):
             reason = f"{error.strerror}: nothing can be staged there; name another place with --staging"
             raise OSError(error.errno, reason, str(error.filename)) from error
@@ -241,6 +240,13 @@ def _read_job(folder: Path) -> Job | None:
         return msgspec.json.decode((folder / JOB).read_bytes(), type=Job)
     except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
         return None
+
+
+def _remove_empty(folder: Path) -> None:
+    """Removes the folder of a job, and that of all jobs, where nothing is in them."""
+    for one in (folder, folder.parent):
+        with contextlib.suppress(OSError):
+            one.rmdir()
 
 
 def _remove(path: Path) -> None:

@@ -316,3 +316,24 @@ def test_a_place_where_nothing_can_be_staged_is_told_with_the_way_out(tmp_path, 
     (tmp_path / "s.zarr.staging").touch()
     with pytest.raises(ConvertError, match=r"s\.zarr\.staging is a file, and .* is kept in a folder of that name"):
         convert(tmp_path / "s.zarr", {"en": texts})
+
+
+def test_a_glob_that_would_reach_what_is_written_passes_over_it(tmp_path, texts, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for stage in ("tokenizing", "writing"):
+        leave_unfinished(tmp_path / "s.zarr", {"en": "**/*.json*"}, stage)
+
+    convert("s.zarr", {"en": "**/*.json*"}, sizes=TINY)
+    convert("s.zarr", {"en": "**/*.json*"}, "validation")
+
+    assert read_documents(tmp_path / "s.zarr", "en") == utf8(*TEXTS)
+    assert read_documents(tmp_path / "s.zarr", "en", "validation") == utf8(*TEXTS)
+
+
+def test_a_refused_conversion_leaves_nothing_of_its_own(tmp_path, texts):
+    leave_unfinished(tmp_path / "s.zarr", {"en": texts})
+    before = sorted((tmp_path / "s.zarr.staging").iterdir())
+
+    with pytest.raises(ConvertError, match="is another one"):
+        convert(tmp_path / "s.zarr", {"en": texts}, end_token=0)
+    assert sorted((tmp_path / "s.zarr.staging").iterdir()) == before
