@@ -38,10 +38,10 @@ def going_on(job, unit, *arguments):
         interrupt()
     go_on(job, unit, *arguments)
 
-def finding(spec):
+def finding(*given):
     if when == "checking":
         interrupt()
-    return find(spec)
+    return find(*given)
 
 work._go_on, plan._find = going_on, finding
 cli.main(arguments)
@@ -103,7 +103,7 @@ def test_an_interrupted_replacement_leaves_the_old_split(convert):
     assert len(read_documents(Path("s.zarr"), "en")) == 40
 
 
-# The whole group of processes gets SIGINT, as from a terminal, as soon as the first part is there.
+# The whole group of processes gets SIGINT, as from a terminal, as soon as the first unit is done.
 GROUP = """
 import os, signal, sys
 from flatmix import cli, convert
@@ -111,15 +111,12 @@ from flatmix.convert import survey
 from flatmix.convert.job import Sizes
 convert.Sizes = lambda: Sizes(unit_bytes=2000)
 os.setpgid(0, 0)
-tell = survey.Survey._tell
 
-def telling(self):
-    tell(self)
-    if self._done and sys.argv[1] == "interrupted":
-        sys.argv[1] = ""
+def after_a_unit(self):
+    if sys.argv[1] == "interrupted":
         os.killpg(0, signal.SIGINT)
 
-survey.Survey._tell = telling
+survey.Survey.raise_failure = after_a_unit
 cli.main(sys.argv[2:])
 """
 

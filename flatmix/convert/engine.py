@@ -82,7 +82,7 @@ class Engine:
         try:
             with joblib.parallel_config(**settings):
                 parallel = joblib.Parallel(return_as=as_they_come, batch_size=1, pre_dispatch="2*n_jobs")
-                with _interruptions_held():
+                with _interruptions_held() if self.backend == "local" else nullcontext():
                     done = parallel(call(folder, threads, function, arguments) for arguments in calls)
                 for _ in done:
                     report()
@@ -155,7 +155,7 @@ _NO_LEAKS = "ignore::UserWarning:multiprocessing.resource_tracker"
 
 @contextmanager
 def _interruptions_held() -> Iterator[None]:
-    """Processes that are started meanwhile never get SIGINT."""
+    """Processes that are started meanwhile never get SIGINT; one that comes just then is lost, and can be repeated."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
