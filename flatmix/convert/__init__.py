@@ -18,7 +18,7 @@ import msgspec
 
 from flatmix.convert.checks import check_case, check_output
 from flatmix.convert.engine import Backend, Engine
-from flatmix.convert.job import Job, Sizes, key
+from flatmix.convert.job import LARGEST_UNIT, Job, Sizes, key
 from flatmix.convert.outputs import gather, save_layouts
 from flatmix.convert.parts import written_whole
 from flatmix.convert.plan import Patterns, SourceSpec, make_job, source_specs
@@ -149,7 +149,7 @@ def _run(staging: Staging, engine: Engine, progress: Callable[[Progress], None])
     survey.look()
     with survey.watching():
         calls = [(unit,) for unit in range(len(job.units))]
-        size = sum(stretch.size or job.sizes.unit_bytes for unit in job.units for stretch in unit)
+        size = sum(stretch.size or LARGEST_UNIT for unit in job.units for stretch in unit)
         engine.run(str(staging.folder), convert_unit, calls, size, survey.raise_failure)
     survey.look()
     gathered = gather(job)

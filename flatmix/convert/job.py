@@ -17,12 +17,14 @@ from flatmix.convert.tokenizer import describe_tokenizer
 from flatmix.store.format import Compression
 
 VERSION = 1  # of what is staged; another version begins anew
+UNITS = 2**10  # into so many, or more, an input is divided that is large enough
+SMALLEST_UNIT, LARGEST_UNIT = 2**20, 2**24  # bytes
 
 
 class Sizes(msgspec.Struct, frozen=True):
     """How the work is divided. Bounds memory, and what a crash loses; changes no content."""
 
-    unit_bytes: int = 2**24  # of the input, for one call of a worker
+    unit_bytes: int = 0  # of the input, for one call of a worker; 0 for what suits all of it
     part_tokens: int = 2**23  # a part is finished when it has as many of one of these
     part_characters: int = 2**25
     part_documents: int = 2**20
@@ -109,6 +111,12 @@ def difference(one: Job, other: Job) -> str:
         if ours != theirs:
             return f"its source was {theirs.data} for {theirs.language}/{theirs.split} with {theirs.fields}"
     return f"it has {len(other.sources)} sources, and now there are {len(one.sources)}"
+
+
+def unit_size(sources: Sequence[JobSource]) -> int:
+    """Bytes of a unit that suit the input: enough units for workers to end together, and no more files than needed."""
+    total = sum(found.size for source in sources for found in source.inputs)
+    return min(max(total // UNITS, SMALLEST_UNIT), LARGEST_UNIT)
 
 
 def divide(sources: Sequence[JobSource], size: int) -> tuple[tuple[Stretch, ...], ...]:

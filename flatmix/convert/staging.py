@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from flatmix.convert.job import Job, difference, divide, key
+from flatmix.convert.job import Job, difference, divide, key, unit_size
 from flatmix.convert.parts import part_names, written_whole
 from flatmix.errors import ConvertError, ReadError
 from flatmix.store.locks import locked
@@ -107,7 +107,8 @@ def _begin(folder: Path, job: Job, place: str | None) -> Job:
     try:
         shutil.rmtree(parts, ignore_errors=True)
         parts.mkdir(parents=True)
-        job = msgspec.structs.replace(job, parts=str(parts), units=divide(job.sources, job.sizes.unit_bytes))
+        size = job.sizes.unit_bytes or unit_size(job.sources)
+        job = msgspec.structs.replace(job, parts=str(parts), units=divide(job.sources, size))
         _write_job(folder, job)
     except BaseException as error:
         for entry in folder.iterdir():
