@@ -323,7 +323,7 @@ def test_a_shard_that_does_not_fit_ends_the_run_with_an_error_and_the_same_call_
     """The parts are smaller than what a file may have, the shard is larger."""
     letters = np.random.default_rng(7).integers(97, 123, (30, 100_000), np.uint8)
     source = write_lines(tmp_path / "en.jsonl", [line.tobytes().decode() for line in letters])
-    settings = {"workers": 1, "sizes": {"part_documents": 3, "batch_documents": 3}}
+    settings = {"workers": 1, "sizes": {"unit_bytes": 2**24, "part_documents": 3, "batch_documents": 3}}
     store = tmp_path / "s.zarr"
 
     ended = end(start_conversion(store, {"en": str(source)}, LITTLE_ROOM, **settings))
