@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from flatmix.cli.conversion import print_left_out, print_summary, watched
+from flatmix.cli.options import without_none
 from flatmix.cli.output import print_json
 from flatmix.errors import ConvertError
 
@@ -151,13 +152,13 @@ def convert(
         from flatmix.store.format import check_compression
 
         Engine(workers, backend, address)  # checks them
-        of_sources = _given(
+        of_sources = without_none(
             split=split,
             text_field=text_field,
             tokens=token_settings(tokens) if tokens else None,
             download=download or None,
         )
-        settings = _given(
+        settings = without_none(
             tokenizer=tokenizer,
             begin_token=begin_token,
             end_token=end_token,
@@ -170,7 +171,7 @@ def convert(
             sources, settings = _configured(config, named, of_sources, settings)
         else:
             sources = _sources(language or [], files or [], language_field)
-            settings |= of_sources | _given(language_field=language_field)
+            settings |= of_sources | without_none(language_field=language_field)
         check_compression(settings.get("compression", "fast"))
         empty = None
         try:
@@ -264,7 +265,3 @@ def _shares(given: Sequence[str]) -> dict[str, float]:
             raise ConvertError(f"--hold-out {one}: write SPLIT=SHARE, as in validation=0.01, once for each split")
         shares[split] = value
     return shares
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}

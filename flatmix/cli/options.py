@@ -66,7 +66,7 @@ def run_of(
             raise ValueError(f"{source} is no run file (.toml), so say all of the order: {', '.join(missing)} missing")
         mixture, shape = MixtureParams(_weights(weights)), TokenBatchParams(length, batch)
         run = Run("train", FlatTokensParams(source, streams, seed), mixture, shape)
-    mixture = replace(run.mixture, **_given(selector=selector))
+    mixture = replace(run.mixture, **without_none(selector=selector))
     if weights:
         named = _weights(weights)
         keys = {name: key for name, key in (mixture.keys or {}).items() if name in named}
@@ -75,16 +75,19 @@ def run_of(
         run.split if split is None else split,
         replace(
             run.params,
-            **_given(language=language, streams=streams, seed=seed),
-            **_given(sequences_per_read_block=block, read_blocks_per_shuffle_buffer=buffer),
+            **without_none(language=language, streams=streams, seed=seed),
+            **without_none(sequences_per_read_block=block, read_blocks_per_shuffle_buffer=buffer),
         ),
         mixture,
-        replace(run.token_batch_params, **_given(len=length, batch=batch, extra_tokens=extra_tokens, stride=stride)),
+        replace(
+            run.token_batch_params, **without_none(len=length, batch=batch, extra_tokens=extra_tokens, stride=stride)
+        ),
         run.timeline,
     )
 
 
-def _given(**options: Any) -> dict[str, Any]:
+def without_none(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flatmix.cli.convert import token_settings
+from flatmix.cli.convert import files_of_language, token_settings
 from flatmix.cli.output import Bar, pace, print_json, print_table, progress_bars
 from flatmix.errors import ConvertError
 
@@ -106,12 +106,12 @@ def _named(given: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
     names: list[str] = []
     files: dict[str, list[str]] = {}
     for one in given:
-        name, equals, pattern = one.partition("=")
-        if equals and not (name and pattern):
-            raise ConvertError(f"--language {one}: say which files, as in --language en=FILES")
-        if equals:
-            files.setdefault(name, []).append(pattern)
-        names.append(name.partition("/")[0] if equals else name)
+        if "=" not in one:
+            names.append(one)
+            continue
+        name, pattern = files_of_language(one)
+        files.setdefault(name, []).append(pattern)
+        names.append(name.partition("/")[0])
     return list(dict.fromkeys(names)), files
 
 

@@ -8,12 +8,10 @@ libraries are loaded when they are first needed: they come with the extra `hf`.
 import importlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
-from flatmix.convert.inputs import Fields, Record
+from flatmix.convert.inputs import Fields, Record, language_problem
 from flatmix.errors import ConvertError, ReadError
-from flatmix.store.format import check_name
 
 _STRINGS = ("string", "large_string", "string_view")
 
@@ -57,7 +55,7 @@ def records_of(table: Any, fields: Fields, ends: Sequence[int]) -> Iterator[Reco
             yield Record(end, None, text, problem)
         return
     for end, (text, problem), (language, other) in zip(ends, texts, _decoded(table, fields.language), strict=True):
-        problem = problem or other or _refusal(str(language))
+        problem = problem or other or language_problem(str(language))
         yield Record(end, None, None, problem) if problem else Record(end, language, text)
 
 
@@ -85,15 +83,6 @@ def _decoded(table: Any, name: str) -> Iterator[tuple[str | None, str | None]]:
 def _holds_strings(kind: Any) -> bool:
     """Whether a column of this type has strings, each written out or by its number in a dictionary."""
     return str(getattr(kind, "value_type", kind) if str(kind).startswith("dictionary<") else kind) in _STRINGS
-
-
-@lru_cache(maxsize=4096)  # a column of names has few, and any other must not fill memory
-def _refusal(language: str) -> str | None:
-    try:
-        check_name("language", language)
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 @contextmanager

@@ -4,10 +4,13 @@ An `Input` is one file, one table or one split of a store. It is read in stretch
 whoever has the time; what comes out are `Record`s of text, or `TokenRun`s. Nothing here reads anything.
 """
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+
+from flatmix.store.format import check_name
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,3 +58,13 @@ class TokenRun(NamedTuple):
     end: int  # bytes of the stretch up to the end of the last of them, about
     ids: np.ndarray  # uint32[tokens] of all of them
     lengths: np.ndarray  # int64[documents]
+
+
+@lru_cache(maxsize=2**12)  # records name few, and a field of anything else must not fill memory
+def language_problem(language: str) -> str | None:
+    """Why the language that a record names can be none; None for a good one."""
+    try:
+        check_name("language", language)
+    except ValueError as error:
+        return str(error)
+    return None

@@ -8,7 +8,6 @@ a file gives the same records. What is compressed has no such places, and is one
 Costs one line in memory and a buffer, and about 6 s per GB; the window of a .zst besides, 8 MB mostly.
 """
 
-import functools
 import gzip
 import io
 import re
@@ -17,10 +16,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from flatmix.convert.inputs import Cut, Fields, Input, Record
+from flatmix.convert.inputs import Cut, Fields, Input, Record, language_problem
 from flatmix.convert.places import Stream
 from flatmix.errors import ConvertError, ReadError
-from flatmix.store.format import check_name
 
 JSON_LINES, TEXT = "json-lines", "text"
 KINDS = (JSON_LINES, TEXT)
@@ -136,7 +134,7 @@ def _record(decoder: msgspec.json.Decoder, end: int, line: bytes) -> Record:
         record = decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return Record(end, None, None, _reason(error, line))
-    refusal = None if record.language is None else _refusal(record.language)
+    refusal = None if record.language is None else language_problem(record.language)
     if refusal is not None:
         return Record(end, None, None, refusal)
     return Record(end, record.language, record.text)
@@ -164,16 +162,6 @@ def _reason(error: Exception, line: bytes) -> str:
         if lone is not None:  # the decoder calls the line malformed, or cut short
             return f"{lone.decode()} stands alone: it is half a character (a surrogate), and no text"
     return str(error)
-
-
-@functools.lru_cache(maxsize=2**12)
-def _refusal(language: str) -> str | None:
-    """Why it can be no name; None for a good one."""
-    try:
-        check_name("language", language)
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 def _plain(found: Input, stream: Stream) -> io.RawIOBase:

@@ -33,7 +33,6 @@ class Staging:
 
     folder: Path
     job: Job
-    resumed: bool  # an earlier run has left work in it
 
     @property
     def parts(self) -> Path:
@@ -76,8 +75,7 @@ def open_staging(job: Job, place: str | None, restart: bool) -> Iterator[Staging
     if place is not None and Path(os.path.realpath(place)).is_relative_to(os.path.realpath(job.store)):
         raise ConvertError(f"--staging {place} lies in the store {job.store}; choose a place outside of it")
     root.mkdir(parents=True, exist_ok=True)
-    name = key(job)
-    folder = root / name
+    folder = root / key(job)
     with ExitStack() as held:
         with locked(root, wait=True):
             folder.mkdir(exist_ok=True)
@@ -86,15 +84,15 @@ def open_staging(job: Job, place: str | None, restart: bool) -> Iterator[Staging
             for other in sorted(path for path in root.iterdir() if _is_key(path.name) and path != folder):
                 _check_other(other, job, restart)
             found = _read_job(folder)
-            if restart or found is None:
-                if found is not None:
-                    shutil.rmtree(found.parts, ignore_errors=True)
+            if restart and found is not None:
+                shutil.rmtree(found.parts, ignore_errors=True)
+                found = None
+            if found is None:
                 for entry in folder.iterdir():
                     _remove(entry)
             _wait_for_workers(folder)
-            resumed = found is not None and not restart
-            job = _go_on(folder, job, found, place) if resumed else _begin(folder, job, place)
-        staging = Staging(folder, job, resumed)
+            job = _begin(folder, job, place) if found is None else _go_on(folder, job, found, place)
+        staging = Staging(folder, job)
         try:
             yield staging
         finally:
