@@ -21,7 +21,7 @@ from flatmix.convert.inputs import Fields, Input, Record
 from flatmix.convert.job import Sizes
 from flatmix.convert.plan import SourceSpec
 from flatmix.convert.reading import holds_tokens, read_records, read_tokens
-from flatmix.convert.tokenizer import DocumentError, Tokenizer, describe_tokenizer, same_tokenizer
+from flatmix.convert.tokenizer import Tokenizer, describe_tokenizer, same_tokenizer
 from flatmix.convert.work import batches
 from flatmix.errors import ConvertError
 from flatmix.store import Split
@@ -159,7 +159,8 @@ def _text_batches(origin: Origin, found: Input, skip: int) -> Iterator[_Batch]:
             if record.text is not None and _is_document(origin, record):
                 texts.append(record.text)
                 numbers.append(number)
-        yield _encode(origin.tokenizer, texts, numbers)
+        ids, lengths, failed = origin.tokenizer.encode_able(texts)  # those that fail became no documents
+        yield ids, lengths, np.array([one for i, one in enumerate(numbers) if i not in failed], np.int64)
 
 
 def _is_document(origin: Origin, record: Record) -> bool:
@@ -171,13 +172,3 @@ def _goes_here(origin: Origin, content: str | np.ndarray) -> bool:
     """Whether a document of the source goes to this split, and not to another that it was divided into."""
     name = origin.split.name
     return split_of(content, "", origin.shares) == (name if name in origin.shares else "")
-
-
-def _encode(tokenizer: Tokenizer, texts: list[str], numbers: list[int]) -> _Batch:
-    while texts:
-        try:
-            return *tokenizer.encode_documents(texts), np.array(numbers)
-        except DocumentError as error:  # it became no document
-            texts = texts[: error.index] + texts[error.index + 1 :]
-            numbers = numbers[: error.index] + numbers[error.index + 1 :]
-    return np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.int64)

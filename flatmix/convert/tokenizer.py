@@ -68,6 +68,17 @@ class Tokenizer:
         out[of_text] = ids
         return out, lengths
 
+    def encode_able(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
+        """As `encode_documents`, of the texts on which the tokenizer does not fail; and why it does, by place."""
+        failed: dict[int, str] = {}
+        places = list(range(len(texts)))
+        while places:
+            try:
+                return *self.encode_documents([texts[place] for place in places]), failed
+            except DocumentError as error:
+                failed[places.pop(error.index)] = str(error)
+        return np.empty(0, np.uint32), np.empty(0, np.int64), failed
+
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
         """The ids of each text, as `encode_documents` has them in one."""
         ids, lengths = self.encode_documents(texts)

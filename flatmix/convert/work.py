@@ -21,7 +21,7 @@ from flatmix.convert.parts import part_path, read_part
 from flatmix.convert.pending import Pending
 from flatmix.convert.reading import holds_tokens, place_of, read_records, read_tokens
 from flatmix.convert.staging import load_job
-from flatmix.convert.tokenizer import DocumentError, Tokenizer, load_tokenizer
+from flatmix.convert.tokenizer import Tokenizer, load_tokenizer
 from flatmix.errors import ConvertError
 
 
@@ -190,13 +190,10 @@ def _encode(
     pending: Pending, job: Job, tokenizer: Tokenizer, place: int, stretch: Stretch, records: list[tuple[int, Record]]
 ) -> tuple[list[tuple[int, Record]], np.ndarray, np.ndarray]:
     """The records that the tokenizer takes, the ids of all, and the length of each; the others become problems."""
-    while records:
-        try:
-            return records, *tokenizer.encode_documents([record.text for _, record in records])
-        except DocumentError as error:
-            _add_problem(pending, job, place, stretch, records[error.index][0], str(error))
-            records = records[: error.index] + records[error.index + 1 :]
-    return [], np.empty(0, np.uint32), np.empty(0, np.int64)
+    ids, lengths, failed = tokenizer.encode_able([record.text for _, record in records])
+    for i, reason in failed.items():
+        _add_problem(pending, job, place, stretch, records[i][0], reason)
+    return [record for i, record in enumerate(records) if i not in failed], ids, lengths
 
 
 def utf8_length(text: str) -> int:
